@@ -1,0 +1,3 @@
+"""Loopwright: the framework that people subclass to put agents into real programs."""
+
+from __future__ import annotations
