@@ -1,0 +1,299 @@
+"""The face: subclass `ToolLoopAgent`, one class for each agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, get_args, get_origin, overload
+
+import anyio
+from anyio.lowlevel import current_token
+from typing_extensions import TypeVar, Unpack
+
+from .assembly import RunDefaults, begin_run, conditions_of, model_of, tools_of
+from .errors import InvalidArgumentError, Partial
+from .loop.options import Content
+from .models.base import LanguageModel, ModelSettings
+from .results import GenerateResult, StepResult
+from .run import Run, RunControl, StreamHandle
+from .settings import (
+    NOT_GIVEN,
+    SETTING_NAMES,
+    AgentSettings,
+    AgentTool,
+    CallOptions,
+    NotGiven,
+    StepContext,
+    StepSettings,
+    resolve,
+)
+from .stopping import StepCountIs, StopCondition
+from .tools.decorator import collect_tools
+from .tools.tool import Tool
+
+__all__ = ["ToolLoopAgent"]
+
+C = TypeVar("C", default=None)
+O = TypeVar("O", default=str)  # noqa: E741  # the output type, named so throughout
+
+_DEFAULTS: dict[str, Any] = {
+    "id": "agent",
+    "version": None,
+    "stop_when": StepCountIs(20),
+    "max_turns": None,
+    "model_settings": ModelSettings(),
+    "max_parallel_tool_calls": 8,
+    "max_tool_calls_per_step": 128,
+    "cancel_grace": 2.0,
+}
+
+
+class ToolLoopAgent(Generic[C, O]):
+    """Base of all agents: runs the model and its tools until the model is done.
+
+    Subclass it; one class is one agent, one instance serves many runs at once. `C` is the type of the run's context
+    object (None where there is none), `O` the output type. Tools are decorated methods, inherited and overridden like
+    any method, and whatever `tools` lists.
+
+    Each setting may stand in four places; the first that gives it wins: an argument of the call, an argument of the
+    constructor, `settings=AgentSettings(...)`, an attribute of the class. `model`, `instructions` and `tools` must be
+    given in one of them (decorated methods count as tools).
+    """
+
+    id: str
+    version: str | None
+    model: LanguageModel | str
+    instructions: str
+    tools: Sequence[AgentTool]
+    stop_when: StopCondition | Sequence[StopCondition]
+    max_turns: int | None
+    model_settings: ModelSettings
+    max_parallel_tool_calls: int
+    max_tool_calls_per_step: int
+    cancel_grace: float
+
+    __output_type__: ClassVar[Any] = str
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for base in getattr(cls, "__orig_bases__", ()):
+            origin = get_origin(base)
+            if isinstance(origin, type) and issubclass(origin, ToolLoopAgent):
+                arguments = get_args(base)
+                if len(arguments) > 1:
+                    cls.__output_type__ = arguments[1]
+
+    def __init__(
+        self,
+        *,
+        settings: AgentSettings | None = None,
+        id: str | NotGiven = NOT_GIVEN,
+        version: str | None | NotGiven = NOT_GIVEN,
+        model: LanguageModel | str | NotGiven = NOT_GIVEN,
+        instructions: str | NotGiven = NOT_GIVEN,
+        tools: Sequence[AgentTool] | NotGiven = NOT_GIVEN,
+        stop_when: StopCondition | Sequence[StopCondition] | NotGiven = NOT_GIVEN,
+        max_turns: int | None | NotGiven = NOT_GIVEN,
+        model_settings: ModelSettings | NotGiven = NOT_GIVEN,
+        max_parallel_tool_calls: int | NotGiven = NOT_GIVEN,
+        max_tool_calls_per_step: int | NotGiven = NOT_GIVEN,
+        cancel_grace: float | NotGiven = NOT_GIVEN,
+    ) -> None:
+        """Settle the settings; see `AgentSettings` for what each means.
+
+        Raises:
+            InvalidArgumentError: Something required is missing, or cannot work. All of it is named at once.
+            TypeError: `ToolLoopAgent` itself was called instead of a subclass.
+            ModelError: A model string does not resolve.
+        """
+        arguments = {name: value for name, value in locals().items() if name in SETTING_NAMES}
+        in_settings = {} if settings is None else {name: getattr(settings, name) for name in SETTING_NAMES}
+        on_class = {name: getattr(type(self), name) for name in SETTING_NAMES if hasattr(type(self), name)}
+        given = {name: resolve(name, (arguments, in_settings, on_class, _DEFAULTS)) for name in SETTING_NAMES}
+        self._check_given(given)
+        given_tools = () if given["tools"] is NOT_GIVEN else given["tools"]
+        self._defaults = RunDefaults(
+            model=model_of(given["model"]),
+            instructions=given["instructions"],
+            tools=(*collect_tools(self), *tools_of(given_tools)),
+            stop_when=conditions_of(given["stop_when"]),
+            max_turns=given["max_turns"],
+            model_settings=given["model_settings"],
+            max_parallel_tool_calls=given["max_parallel_tool_calls"],
+            max_tool_calls_per_step=given["max_tool_calls_per_step"],
+            cancel_grace=given["cancel_grace"],
+        )
+        self._defaults.check(type(self).__name__)
+        for name in SETTING_NAMES:
+            setattr(self, name, getattr(self._defaults, name, given[name]))
+
+    def _check_given(self, given: dict[str, Any]) -> None:
+        has_tools = given["tools"] is not NOT_GIVEN or bool(collect_tools(self))
+        missing = [name for name in ("model", "instructions") if given[name] is NOT_GIVEN]
+        if not has_tools:
+            missing.append("tools")
+        name = type(self).__name__
+        if missing:
+            raise InvalidArgumentError(
+                f"{name} lacks {_listed(missing)}. Give each as an attribute of the class, an argument of the "
+                "constructor, or in settings=AgentSettings(...); tools may also be methods decorated with @tool, "
+                "tools=[] says that there are none, and instructions='' that there is no system prompt."
+            )
+        if type(self) is ToolLoopAgent:
+            raise TypeError(
+                "ToolLoopAgent is the base of agents and is not one itself. Write a subclass: "
+                "class MyAgent(ToolLoopAgent): ..."
+            )
+        if self.__output_type__ is not str and not isinstance(self.__output_type__, TypeVar):
+            raise InvalidArgumentError(
+                f"{name} declares the output type {self.__output_type__!r}; the output of an agent is text. "
+                f"Declare class {name}(ToolLoopAgent[C, str]), and read the text with a parser of your own."
+            )
+        if not isinstance(given["instructions"], str):
+            raise InvalidArgumentError(f"{name}.instructions must be a string, not {given['instructions']!r}.")
+
+    # ------------------------------------------------------------ what it is
+
+    @property
+    def all_tools(self) -> tuple[Tool, ...]:
+        """The tools that the agent carries: decorated methods first, then those that `tools` lists."""
+        return self._defaults.tools
+
+    @property
+    def language_model(self) -> LanguageModel:
+        """The model that `model` stands for."""
+        return self._defaults.model
+
+    def __repr__(self) -> str:
+        tools = ", ".join(tool.name for tool in self._defaults.tools) or "none"
+        return f"<{type(self).__name__} model={self._defaults.model.provider}:{self._defaults.model.name} tools={tools}>"
+
+    # ------------------------------------------------------------ hooks: override what you need
+
+    async def prepare_step(self, step: StepContext) -> StepSettings | None:  # noqa: ARG002  # for overriders
+        """Called before each model request. What it returns holds for this one step."""
+        return None
+
+    async def on_start(self, run: RunControl) -> None:
+        """A run begins; nothing was sent yet."""
+
+    async def on_step_start(self, step: StepContext) -> None:
+        """A step begins: the request is about to be made."""
+
+    async def on_step_finish(self, step: StepResult) -> None:
+        """A step is complete, its tool results included. An exception ends the run, which keeps the step."""
+
+    async def on_finish(self, result: GenerateResult[O]) -> None:
+        """The run ended well. Exactly one of `on_finish`, `on_abort` and `on_error` is called for each run."""
+
+    async def on_abort(self, partial: Partial) -> None:
+        """The run was cancelled."""
+
+    async def on_error(self, error: Exception) -> None:
+        """The run failed."""
+
+    # ------------------------------------------------------------ running
+
+    @overload
+    async def generate(
+        self: ToolLoopAgent[None, O], prompt: Content | None = None, *, context: None = None, **call: Unpack[CallOptions]
+    ) -> GenerateResult[O]: ...
+
+    @overload
+    async def generate(
+        self, prompt: Content | None = None, *, context: C, **call: Unpack[CallOptions]
+    ) -> GenerateResult[O]: ...
+
+    async def generate(
+        self, prompt: Content | None = None, *, context: Any = None, **call: Unpack[CallOptions]
+    ) -> GenerateResult[Any]:
+        """Run to the end.
+
+        Args:
+            prompt: What the user says; None goes on with `messages`.
+            context: The run's context object, given to tools and hooks.
+            call: See `CallOptions`.
+
+        Returns:
+            The result, also when a stop condition or a client-side tool ended the run.
+
+        Raises:
+            InvalidInputError: The prompt or the messages cannot be sent.
+            RunCancelled: The run was cancelled; `.partial` has what was done.
+            RunError: The run ended without its answer.
+            ModelError: The model could not be asked.
+        """
+        run: Run[Any] = Run(self._begin(prompt, context, call, streaming=False))
+        try:
+            return await run.result()
+        finally:
+            await run.aclose()
+
+    @overload
+    def stream(
+        self: ToolLoopAgent[None, O], prompt: Content | None = None, *, context: None = None, **call: Unpack[CallOptions]
+    ) -> StreamHandle[O]: ...
+
+    @overload
+    def stream(
+        self, prompt: Content | None = None, *, context: C, **call: Unpack[CallOptions]
+    ) -> StreamHandle[O]: ...
+
+    def stream(
+        self, prompt: Content | None = None, *, context: Any = None, **call: Unpack[CallOptions]
+    ) -> StreamHandle[Any]:
+        """A run that tells what happens as it happens. Nothing starts before it is iterated.
+
+        `async for part in agent.stream(...)` runs it, anew at each iteration; `async with agent.stream(...) as run` gives
+        one run in hand, which can be steered and cancelled, and is closed at the end of the block.
+
+        Args:
+            prompt: What the user says; None goes on with `messages`.
+            context: The run's context object, given to tools and hooks.
+            call: See `CallOptions`.
+        """
+        return StreamHandle(lambda: Run(self._begin(prompt, context, call, streaming=True)))
+
+    @overload
+    def generate_sync(
+        self: ToolLoopAgent[None, O], prompt: Content | None = None, *, context: None = None, **call: Unpack[CallOptions]
+    ) -> GenerateResult[O]: ...
+
+    @overload
+    def generate_sync(
+        self, prompt: Content | None = None, *, context: C, **call: Unpack[CallOptions]
+    ) -> GenerateResult[O]: ...
+
+    def generate_sync(
+        self, prompt: Content | None = None, *, context: Any = None, **call: Unpack[CallOptions]
+    ) -> GenerateResult[Any]:
+        """`generate` for scripts that are not async.
+
+        Raises:
+            RuntimeError: An event loop runs in this thread already; await `generate` there.
+        """
+        if _in_event_loop():
+            raise RuntimeError(
+                "generate_sync was called inside a running event loop, which it would block. Use: await agent.generate(...)"
+            )
+
+        async def run() -> GenerateResult[Any]:
+            return await self.generate(prompt, context=context, **call)
+
+        return anyio.run(run)
+
+    # ------------------------------------------------------------ how a run is put together
+
+    def _begin(self, prompt: Content | None, context: Any, call: CallOptions, *, streaming: bool) -> RunControl:
+        return begin_run(self, self._defaults, prompt, context=context, call=call, streaming=streaming)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _in_event_loop() -> bool:
+    try:
+        current_token()
+    except RuntimeError:
+        return False
+    return True

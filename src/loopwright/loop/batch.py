@@ -1,0 +1,268 @@
+"""The tool calls of one answer, run with a cap.
+
+The batch is a schedule that its consumer pulls: `next_event` gives one event at a time, and nothing new starts
+before the event that announces it was delivered. Only the tools' own code runs elsewhere, each call in a task that
+belongs to no one's scope, so that no scope is ever open while the consumer holds an event.
+
+Order: calls start in source order, end as they finish, and enter the history in source order as the finished
+prefix grows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+from anyio import CancelScope, move_on_after
+
+from .._backend import Waker, spawn
+from ..events import (
+    LoopEvent,
+    MessageEnd,
+    MessageStart,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+)
+from ..messages import Message, ToolCallPart, ToolResultMessage
+from .calls import BatchContext, PreparedCall, make_result, prepare_call, run_call
+from .waits import AbortableWaits
+
+__all__ = ["ToolBatch"]
+
+
+class _CallRun:
+    """One call of the batch, from waiting to its result."""
+
+    __slots__ = ("batch", "call", "crash", "ended", "outcome", "prepared", "result", "scope", "started")
+
+    def __init__(self, call: ToolCallPart, batch: ToolBatch) -> None:
+        self.call = call
+        self.batch = batch
+        self.prepared: PreparedCall | None = None
+        self.scope: CancelScope | None = None
+        self.started = False
+        self.ended = False
+        # What the tool's task left: a result, or what ended it. Read when the consumer comes to it.
+        self.outcome: ToolResultMessage | None = None
+        self.crash: Exception | SystemExit | KeyboardInterrupt | None = None
+        # The one recorded result.
+        self.result: ToolResultMessage | None = None
+
+    async def host(self) -> None:
+        """The body of the call's task. It never raises, except to pass cancellation on."""
+        assert self.scope is not None
+        assert self.prepared is not None
+        try:
+            with self.scope:
+                self.outcome = await run_call(self.call, self.prepared, self.batch.context, self.report)
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            self.crash = error
+        finally:
+            self.ended = True
+            self.batch.task_ended(self)
+
+    def report(self, value: Any) -> None:
+        """Progress, from any thread. After the call has settled it is ignored."""
+        if self.result is None and not self.ended:
+            self.batch.progress(self, value)
+
+
+class ToolBatch:
+    """Runs calls and tells what happens, one event at a time."""
+
+    def __init__(
+        self,
+        calls: Sequence[ToolCallPart],
+        context: BatchContext,
+        history: list[Message],
+        waits: AbortableWaits,
+        *,
+        max_parallel: int,
+    ) -> None:
+        """Prepare a batch; nothing runs yet.
+
+        Args:
+            calls: The calls, in source order.
+            context: What they share.
+            history: Where results are written, in source order.
+            waits: The run's waits.
+            max_parallel: How many calls run at once.
+        """
+        self.context = context
+        self._runs = [_CallRun(call, self) for call in calls]
+        self._history = history
+        self._waits = waits
+        self._serial = any((tool := context.tools.get(call.name)) is not None and tool.sequential for call in calls)
+        self._cap = 1 if self._serial else max_parallel
+        self._next_start = 0
+        self._recorded = 0
+        self._running = 0
+        self._launching: _CallRun | None = None
+        self._out: deque[LoopEvent] = deque()
+        self._inbox: deque[tuple[_CallRun, Any] | _CallRun] = deque()
+        self._wake: anyio.Event | None = None
+        self._waker = Waker()
+
+    @property
+    def results(self) -> list[ToolResultMessage]:
+        """The recorded results, in source order."""
+        return [run.result for run in self._runs if run.result is not None]
+
+    # ------------------------------------------------------------ pulled by the consumer
+
+    async def next_event(self) -> LoopEvent | None:
+        """The next thing that happened; None when every call has its result in the history.
+
+        Raises:
+            RunCancelled: The run's signal was aborted; `stop` must follow.
+            AbortRun: A tool ends the run; `stop` must follow.
+        """
+        while True:
+            if self._launching is not None:
+                self._launch(self._launching)
+            if self._out:
+                return self._out.popleft()
+            if self._inbox:
+                self._take(self._inbox.popleft())
+            elif self._running < self._cap and self._next_start < len(self._runs):
+                self._announce()
+            elif self._running:
+                await self._waits.wait(self._wait())
+            else:
+                return None
+
+    def _announce(self) -> None:
+        run = self._runs[self._next_start]
+        self._next_start += 1
+        self._running += 1
+        run.started = True
+        self._launching = run
+        self._out.append(ToolExecutionStart(run.call))
+
+    def _launch(self, run: _CallRun) -> None:
+        self._launching = None
+        self._waits.signal.raise_if_aborted()
+        prepared = prepare_call(run.call, self.context)
+        if isinstance(prepared, ToolResultMessage):
+            run.ended = True
+            self._settle(run, prepared)
+            return
+        run.prepared = prepared
+        run.scope = CancelScope()
+        spawn(run.host, f"loopwright tool {run.call.name}")
+
+    async def _wait(self) -> None:
+        if not self._inbox:
+            self._wake = anyio.Event()
+            await self._wake.wait()
+
+    def _take(self, item: tuple[_CallRun, Any] | _CallRun) -> None:
+        if isinstance(item, tuple):
+            run, value = item
+            if run.result is None:
+                self._out.append(ToolExecutionUpdate(run.call, value))
+            return
+        if item.result is not None:
+            return
+        if item.crash is not None:
+            raise item.crash
+        self._settle(item, item.outcome or self._interrupted(item))
+
+    def _interrupted(self, run: _CallRun) -> ToolResultMessage:
+        text = f"The tool {run.call.name!r} was cancelled from within and gave no result."
+        return make_result(run.call, text, "error", self.context.clock)
+
+    def _settle(self, run: _CallRun, result: ToolResultMessage) -> None:
+        """Record a result, tell of it, and write what is now a finished prefix to the history."""
+        run.result = result
+        self._running -= 1
+        grown = self._record_prefix()
+        self._out.append(ToolExecutionEnd(run.call, result))
+        for message in grown:
+            self._out.append(MessageStart(message))
+            self._out.append(MessageEnd(message))
+
+    def _record_prefix(self) -> list[ToolResultMessage]:
+        grown: list[ToolResultMessage] = []
+        while self._recorded < len(self._runs):
+            result = self._runs[self._recorded].result
+            if result is None:
+                break
+            self._history.append(result)
+            grown.append(result)
+            self._recorded += 1
+        return grown
+
+    # ------------------------------------------------------------ told by the tools' tasks
+
+    def task_ended(self, run: _CallRun) -> None:
+        """A call's task is over."""
+        self._inbox.append(run)
+        self._notify()
+
+    def progress(self, run: _CallRun, value: Any) -> None:
+        """A tool reports progress, from any thread."""
+        self._inbox.append((run, value))
+        self._waker.call(self._notify)
+
+    def _notify(self) -> None:
+        if self._wake is not None:
+            self._wake.set()
+
+    # ------------------------------------------------------------ ending early
+
+    def cancel(self) -> None:
+        """Cancel the tools that run. Does not wait."""
+        for run in self._runs:
+            if run.scope is not None and not run.ended:
+                run.scope.cancel()
+
+    async def wait_ended(self, seconds: float) -> None:
+        """Wait until the tools' tasks are over, for a bounded time, also when cancelled."""
+        with CancelScope(shield=True), move_on_after(seconds):
+            while any(run.scope is not None and not run.ended for run in self._runs):
+                self._wake = anyio.Event()
+                await self._wake.wait()
+
+    def close(self, reason: str) -> list[LoopEvent]:
+        """Give every call that has none its one result, and write them to the history. Contains no await.
+
+        A call that finished keeps its own result, but for an error that the abort may have caused; one that ran is
+        `cancelled`, one that did not is `skipped`.
+
+        Args:
+            reason: Told to the model.
+
+        Returns:
+            The events that tell of it.
+        """
+        events: list[LoopEvent] = [event for event in self._out if not isinstance(event, ToolExecutionStart)]
+        self._out.clear()
+        self._inbox.clear()
+        for run in self._runs:
+            if run.result is not None:
+                continue
+            run.result = self._last_result(run, reason)
+            if run.scope is not None:
+                events.append(ToolExecutionEnd(run.call, run.result))
+        self._running = 0
+        self._next_start = len(self._runs)
+        self._launching = None
+        for message in self._record_prefix():
+            events.extend((MessageStart(message), MessageEnd(message)))
+        return events
+
+    def _last_result(self, run: _CallRun, reason: str) -> ToolResultMessage:
+        name, clock = run.call.name, self.context.clock
+        aborted = self._waits.signal.aborted
+        if run.outcome is not None and not (aborted and run.outcome.is_error):
+            return run.outcome
+        if run.crash is not None and not aborted:
+            return make_result(run.call, f"The tool {name!r} ended the run: {run.crash}", "error", clock)
+        if run.scope is not None:
+            text = f"The tool {name!r} was cancelled before it finished: {reason}"
+            return make_result(run.call, text, "cancelled", clock)
+        return make_result(run.call, f"The tool {name!r} was not run: {reason}", "skipped", clock)

@@ -1,0 +1,64 @@
+"""A queue of inputs for a run: nothing that was taken and not delivered is lost."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from ..events import LoopEvent, MessageEnd
+from ..messages import UserMessage, parts_of
+from ..signals import AbortSignal
+from .options import Content
+
+__all__ = ["MessageQueue"]
+
+
+class MessageQueue:
+    """Inputs that wait for a run.
+
+    Give `poll` to the loop as `get_steering_messages` or `get_follow_up_messages`, and `observe` each of its events. An
+    input that was polled is in flight until the event says that it is in the history; `restore` puts what is still in
+    flight back to the front, as after a run that was aborted.
+
+    Attributes:
+        mode: `one-at-a-time`: each poll takes one input; `all`: each poll takes all.
+    """
+
+    def __init__(
+        self, inputs: Iterable[Content] = (), *, mode: Literal["one-at-a-time", "all"] = "one-at-a-time"
+    ) -> None:
+        self.mode = mode
+        self._waiting: deque[Content] = deque(inputs)
+        self._in_flight: deque[Content] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._in_flight)
+
+    @property
+    def pending(self) -> list[Content]:
+        """The inputs that are not delivered, in order."""
+        return [*self._in_flight, *self._waiting]
+
+    def push(self, content: Content) -> None:
+        """Add an input at the end."""
+        self._waiting.append(content)
+
+    async def poll(self, signal: AbortSignal | None = None) -> Sequence[Content]:  # noqa: ARG002  # the loop gives it
+        """Take what a run may have now; it is in flight until it is delivered."""
+        self.restore()
+        count = len(self._waiting) if self.mode == "all" else min(1, len(self._waiting))
+        taken = [self._waiting.popleft() for _ in range(count)]
+        self._in_flight.extend(taken)
+        return taken
+
+    def observe(self, event: LoopEvent) -> None:
+        """Learn from an event of the run which input was delivered."""
+        if isinstance(event, MessageEnd) and isinstance(event.message, UserMessage) and self._in_flight:
+            if parts_of(self._in_flight[0]) == event.message.content:
+                self._in_flight.popleft()
+
+    def restore(self) -> None:
+        """Put what is in flight back to the front."""
+        while self._in_flight:
+            self._waiting.appendleft(self._in_flight.pop())

@@ -1,0 +1,31 @@
+"""An answer that came whole, in the shape of a stream."""
+
+from __future__ import annotations
+
+from ..events import ModelEvent, ResponseDone, ResponseError
+from ..messages import AssistantMessage
+
+__all__ = ["CompletedStream"]
+
+
+class CompletedStream:
+    """A `ModelStream` of one event: the whole answer."""
+
+    __slots__ = ("_message", "_told")
+
+    def __init__(self, message: AssistantMessage) -> None:
+        self._message = message
+        self._told = False
+
+    def __aiter__(self) -> CompletedStream:
+        return self
+
+    async def __anext__(self) -> ModelEvent:
+        if self._told:
+            raise StopAsyncIteration
+        self._told = True
+        return ResponseError(self._message) if self._message.failed else ResponseDone(self._message)
+
+    async def result(self) -> AssistantMessage:
+        """The whole answer."""
+        return self._message

@@ -1,0 +1,16 @@
+"""Every async test runs on asyncio and on trio."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(("asyncio", {"debug": True}), id="asyncio"),
+        pytest.param(("trio", {"restrict_keyboard_interrupt_to_checkpoints": True}), id="trio"),
+    ]
+)
+def anyio_backend(request: pytest.FixtureRequest) -> object:
+    """The backend and its options."""
+    return request.param
