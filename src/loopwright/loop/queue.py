@@ -18,8 +18,9 @@ class MessageQueue:
     """Inputs that wait for a run.
 
     Give `poll` to the loop as `get_steering_messages` or `get_follow_up_messages`, and `observe` each of its events. An
-    input that was polled is in flight until the event says that it is in the history; `restore` puts what is still in
-    flight back to the front, as after a run that was aborted.
+    input that was polled is in flight until an event says that it is in the history, or the same run polls again, which it
+    does only once it has taken what it polled. What a run that ended left in flight goes back to the front at the next
+    run's poll, or at `restore`.
 
     Attributes:
         mode: `one-at-a-time`: each poll takes one input; `all`: each poll takes all.
@@ -31,6 +32,7 @@ class MessageQueue:
         self.mode = mode
         self._waiting: deque[Content] = deque(inputs)
         self._in_flight: deque[Content] = deque()
+        self._run: AbortSignal | None = None
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._in_flight)
@@ -44,9 +46,16 @@ class MessageQueue:
         """Add an input at the end."""
         self._waiting.append(content)
 
-    async def poll(self, signal: AbortSignal | None = None) -> Sequence[Content]:  # noqa: ARG002  # the loop gives it
-        """Take what a run may have now; it is in flight until it is delivered."""
+    async def poll(self, signal: AbortSignal | None = None) -> Sequence[Content]:
+        """Take what a run may have now.
+
+        Args:
+            signal: The run's; it tells one run from another.
+        """
+        if signal is not None and signal is self._run:
+            self._in_flight.clear()
         self.restore()
+        self._run = signal
         count = len(self._waiting) if self.mode == "all" else min(1, len(self._waiting))
         taken = [self._waiting.popleft() for _ in range(count)]
         self._in_flight.extend(taken)
