@@ -117,6 +117,8 @@ class HTTPModel:
     async def _post(self, request: ModelRequest, *, stream: bool) -> HTTPResponse:
         body = self._codec.encode(self, request, stream=stream)
         headers = {**self._headers, **self._auth(), **(request.settings.extra_headers or {})}
+        if stream:
+            headers.setdefault("accept-encoding", "identity")  # small events gain nothing, and would come in bursts
         url = self.base_url + self._codec.path(self, stream=stream)
         transport = await self._transport()
         response = await transport.post(url, headers, body, self._timeouts)
