@@ -1,3 +1,122 @@
-"""Loopwright: the framework that people subclass to put agents into real programs."""
+"""Loopwright: the framework that people subclass to put agents into real programs.
+
+    class Greeter(ToolLoopAgent):
+        model = "local:"
+        instructions = "You greet people by name."
+
+        @tool
+        def look_up_name(self, user_id: int) -> str:
+            \"\"\"Find a user's name.\"\"\"
+            return {1: "Ada"}[user_id]
+
+    result = Greeter().generate_sync("Greet user 1.")
+
+Errors are drawn as a tree in `loopwright.errors`; the loop beneath the agents is `loopwright.loop`, the testing kit
+`loopwright.testing`.
+"""
 
 from __future__ import annotations
+
+from .agent import ToolLoopAgent
+from .errors import (
+    AbortRun,
+    InvalidArgumentError,
+    InvalidInputError,
+    LoopwrightError,
+    MaxToolCallsPerStepExceeded,
+    MaxTurnsReached,
+    ModelError,
+    NoOutputGenerated,
+    RunCancelled,
+    RunError,
+    ToolRetry,
+    UnsupportedStopReason,
+)
+from .loop import LoopOptions, MessageQueue, run_agent_loop
+from .messages import (
+    AssistantMessage,
+    FilePart,
+    ImagePart,
+    Message,
+    ReasoningPart,
+    SourcePart,
+    TextPart,
+    ToolCallPart,
+    ToolResultMessage,
+    UserMessage,
+)
+from .models import register_scheme, register_vendor, resolve_model
+from .models.base import Capabilities, LanguageModel, ModelInfo, ModelRequest, ModelSettings
+from .models.http import Timeouts
+from .models.vendors import OpenAICompatible, Vendor
+from .results import GenerateResult, StepResult
+from .run import Run, RunControl
+from .serialization import dump_messages, load_messages
+from .settings import AgentSettings, StepContext, StepSettings
+from .signals import AbortSignal
+from .stopping import AllOf, AnyOf, HasToolCall, Never, StepCountIs
+from .tools import Tool, ToolContext, ToolOutput, tool
+from .usage import Usage
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AbortRun",
+    "AbortSignal",
+    "AgentSettings",
+    "AllOf",
+    "AnyOf",
+    "AssistantMessage",
+    "Capabilities",
+    "FilePart",
+    "GenerateResult",
+    "HasToolCall",
+    "ImagePart",
+    "InvalidArgumentError",
+    "InvalidInputError",
+    "LanguageModel",
+    "LoopOptions",
+    "LoopwrightError",
+    "MaxToolCallsPerStepExceeded",
+    "MaxTurnsReached",
+    "Message",
+    "MessageQueue",
+    "ModelError",
+    "ModelInfo",
+    "ModelRequest",
+    "ModelSettings",
+    "Never",
+    "NoOutputGenerated",
+    "OpenAICompatible",
+    "ReasoningPart",
+    "Run",
+    "RunCancelled",
+    "RunControl",
+    "RunError",
+    "SourcePart",
+    "StepContext",
+    "StepCountIs",
+    "StepResult",
+    "StepSettings",
+    "TextPart",
+    "Timeouts",
+    "Tool",
+    "ToolCallPart",
+    "ToolContext",
+    "ToolLoopAgent",
+    "ToolOutput",
+    "ToolResultMessage",
+    "ToolRetry",
+    "UnsupportedStopReason",
+    "Usage",
+    "UserMessage",
+    "Vendor",
+    "__version__",
+    "dump_messages",
+    "load_messages",
+    "register_scheme",
+    "register_vendor",
+    "resolve_model",
+    "run_agent_loop",
+    "tool",
+]

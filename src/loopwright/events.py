@@ -13,7 +13,9 @@ Model events are slotted and not frozen, for a frozen one costs twice as much to
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
 
 from .messages import (
     AssistantMessage,
@@ -166,7 +168,7 @@ class Source:
 class File:
     """The answer contains a file or an image."""
 
-    part: FilePart | ImagePart
+    part: Annotated[FilePart | ImagePart, Field(discriminator="type")]
     type: Literal["file"] = "file"
 
 
@@ -217,7 +219,7 @@ ModelEvent: TypeAlias = (
 class MessageStart:
     """A message begins. For an answer that is being streamed, `message` is empty but for its origin."""
 
-    message: Message
+    message: Annotated[Message, Field(discriminator="role")]
     type: Literal["message-start"] = "message-start"
 
 
@@ -225,7 +227,7 @@ class MessageStart:
 class MessageUpdate:
     """More of the answer being streamed; `event` is the model's own event."""
 
-    event: ModelEvent
+    event: Annotated[ModelEvent, Field(discriminator="type")]
     type: Literal["message-update"] = "message-update"
 
 
@@ -233,7 +235,7 @@ class MessageUpdate:
 class MessageEnd:
     """A message is complete and in the history."""
 
-    message: Message
+    message: Annotated[Message, Field(discriminator="role")]
     type: Literal["message-end"] = "message-end"
 
 
@@ -375,6 +377,9 @@ class ErrorInfo:
         return cls(type(error).__name__, str(error))
 
 
+_NOT_DATA = Field(exclude=True)
+
+
 @dataclass(slots=True)
 class Error:
     """The run failed. The last part.
@@ -385,7 +390,7 @@ class Error:
     """
 
     error: ErrorInfo
-    exception: Exception | None = field(default=None, compare=False)
+    exception: Annotated[Exception | None, _NOT_DATA] = field(default=None, compare=False, repr=False)
     type: Literal["error"] = "error"
 
 

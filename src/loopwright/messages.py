@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
+from pydantic import Field
 from pydantic_core import from_json
 
 from .usage import Usage
@@ -38,6 +39,9 @@ __all__ = [
 ]
 
 ProviderData: TypeAlias = Mapping[str, Any]
+
+_BY_TYPE = Field(discriminator="type")
+"""Tells pydantic to look at a part's type, and not to try one class after the other."""
 
 
 # ---------------------------------------------------------------- parts
@@ -256,7 +260,7 @@ class UserMessage:
         created_at: Seconds since the epoch, None when unknown.
     """
 
-    content: tuple[UserPart, ...]
+    content: tuple[Annotated[UserPart, _BY_TYPE], ...]
     created_at: float | None = None
     role: Literal["user"] = "user"
 
@@ -298,7 +302,7 @@ class AssistantMessage:
         warnings: What could not be done as asked, one sentence each.
     """
 
-    content: tuple[AssistantPart, ...] = ()
+    content: tuple[Annotated[AssistantPart, _BY_TYPE], ...] = ()
     provider: str = ""
     api: str = ""
     model: str = ""
@@ -360,7 +364,7 @@ class ToolResultMessage:
 
     tool_call_id: str
     tool_name: str
-    content: tuple[ToolResultPart, ...]
+    content: tuple[Annotated[ToolResultPart, _BY_TYPE], ...]
     status: ToolResultStatus = "success"
     details: Any = None
     created_at: float | None = None

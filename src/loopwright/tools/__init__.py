@@ -1,1 +1,10 @@
+"""Tools: functions that a model may call."""
 
+from __future__ import annotations
+
+from .context import ToolContext
+from .decorator import collect_tools, tool
+from .result import ToolOutput, ToolOutputError
+from .tool import FunctionTool, Tool
+
+__all__ = ["FunctionTool", "Tool", "ToolContext", "ToolOutput", "ToolOutputError", "collect_tools", "tool"]

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import contextmanager
+import zlib
+from collections.abc import AsyncGenerator, Callable, Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import cast
 
 import httpcore2
 import httpx2
 
-from ...errors import ModelConnectionError, ModelTimeoutError
-from .transport import HTTPResponse, Timeouts, host_of
+from ...errors import ModelConnectionError, ModelError, ModelTimeoutError
+from .transport import HTTPResponse, OpenResponses, Timeouts, cause_in_words, host_of
 
 __all__ = ["Httpx2Transport"]
+
+_KEEP_ALIVE_SECONDS = 30.0
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+
+_TIMEOUTS = (httpx2.TimeoutException, httpcore2.TimeoutException)
+_FAILURES = (
+    *_TIMEOUTS,
+    httpx2.RequestError,
+    httpx2.StreamError,
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    OSError,
+    zlib.error,
+)
 
 
 class Httpx2Transport:
@@ -22,82 +37,101 @@ class Httpx2Transport:
         """Use a client.
 
         Args:
-            client: The caller's own, which stays open at `aclose`; a new one without a limit on connections when None.
+            client: The caller's own, which stays open at `aclose`. When None a new one is made: without a limit on
+                connections, without cookies, with the environment's proxies.
         """
         self._owns_client = client is None
         self._client = client or httpx2.AsyncClient(
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
+            limits=httpx2.Limits(keepalive_expiry=_KEEP_ALIVE_SECONDS),
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             follow_redirects=False,
             timeout=None,
         )
+        self._open = OpenResponses()
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, timeouts: Timeouts) -> HTTPResponse:
         """Post a body; see `Transport.post`."""
         limits = httpx2.Timeout(connect=timeouts.connect, read=timeouts.read, write=timeouts.read, pool=None)
         request = self._client.build_request("POST", url, headers=headers, content=body, timeout=limits)
-        with _mapped(url):
+        try:
             response = await self._client.send(request, stream=True, follow_redirects=False)
-        return _Response(response, url)
+        except _FAILURES as error:
+            raise _translated(error, url) from error
+        return _Response(response, url, self._open)
 
     async def aclose(self) -> None:
         """Close all connections, unless the client is the caller's."""
         if self._owns_client:
+            await self._open.aclose()
             await self._client.aclose()
 
 
 class _Response:
-    __slots__ = ("_body", "_response", "_url", "headers", "status")
+    __slots__ = ("_body", "_decode", "_open", "_reading", "_response", "_url", "headers", "status")
 
-    def __init__(self, response: httpx2.Response, url: str) -> None:
+    def __init__(self, response: httpx2.Response, url: str, open_responses: OpenResponses) -> None:
         self._response = response
         self._url = url
-        self._body: AsyncGenerator[bytes, None] | None = None
+        self._open = open_responses
+        self._body, self._decode = _body_of(response)
+        self._reading = False
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
+        open_responses.add(self)
 
     async def read_chunk(self) -> bytes:
-        if self._body is None:
-            self._body = _body_of(self._response)
-        with _mapped(self._url):
+        self._reading = True
+        try:
             async for chunk in self._body:
-                if chunk:
-                    return chunk
+                if data := self._decode(chunk):
+                    return data
             await self._response.aclose()
+        except _FAILURES as error:
+            raise _translated(error, self._url) from error
+        finally:
+            self._reading = False
         return b""
 
-    async def read(self) -> bytes:
-        if self._body is None:
-            with _mapped(self._url):
-                return await self._response.aread()
-        return b"".join([chunk async for chunk in self._body])
+    async def read(self, limit: int | None = None) -> bytes:
+        body = bytearray()
+        while limit is None or len(body) < limit:
+            chunk = await self.read_chunk()
+            if not chunk:
+                break
+            body += chunk
+        return bytes(body if limit is None else body[:limit])
 
     async def aclose(self) -> None:
-        if self._body is not None:
-            await self._body.aclose()
-        await self._response.aclose()
+        self._open.discard(self)
+        try:
+            # A generator that another task is in cannot be closed. It ends by itself, as its connection is closed.
+            if not self._reading:
+                await self._body.aclose()
+        finally:
+            await self._response.aclose()
 
 
-def _body_of(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
-    """The body's chunks, from as near to the socket as can be.
+def _unchanged(data: bytes) -> bytes:
+    return data
+
+
+def _body_of(response: httpx2.Response) -> tuple[AsyncGenerator[bytes, None], Callable[[bytes], bytes]]:
+    """The body's chunks, from as near to the socket as can be, and what decompresses them.
 
     Above the connection's own generator httpx2 (2.16) stacks three more, one of which drops the one below it unclosed when
     a body is closed early; trio warns of that. Where the layers are not as expected (a mock, the caller's own transport)
-    and where the body is compressed, the public iterators serve.
+    and where the compression is a rare one, the public iterators serve.
     """
-    if response.headers.get("content-encoding", "identity") != "identity":
-        return cast("AsyncGenerator[bytes, None]", response.aiter_bytes())
+    encoding = response.headers.get("content-encoding", "identity").lower()
+    if encoding not in ("identity", "gzip"):
+        return cast("AsyncGenerator[bytes, None]", response.aiter_bytes()), _unchanged
     core = getattr(getattr(response.stream, "_stream", None), "_httpcore_stream", None)
-    if core is None:
-        return cast("AsyncGenerator[bytes, None]", response.aiter_raw())
-    return cast("AsyncGenerator[bytes, None]", aiter(core))
+    body = response.aiter_raw() if core is None else aiter(core)
+    decode = _unchanged if encoding == "identity" else zlib.decompressobj(_GZIP_OR_ZLIB).decompress
+    return cast("AsyncGenerator[bytes, None]", body), decode
 
 
-@contextmanager
-def _mapped(url: str) -> Iterator[None]:
-    try:
-        yield
-    except (httpx2.TimeoutException, httpcore2.TimeoutException) as error:
-        raise ModelTimeoutError(f"{host_of(url)} was too slow: {type(error).__name__}.") from error
-    except (httpx2.RequestError, httpx2.StreamError, httpcore2.NetworkError, httpcore2.ProtocolError) as error:
-        words = str(error) or type(error).__name__
-        raise ModelConnectionError(f"The connection to {host_of(url)} failed: {words}") from error
+def _translated(error: Exception, url: str) -> ModelError:
+    if isinstance(error, _TIMEOUTS):
+        return ModelTimeoutError(f"{host_of(url)} was too slow: {type(error).__name__}.")
+    return ModelConnectionError(f"The connection to {host_of(url)} failed: {cause_in_words(error, url)}")

@@ -1,14 +1,19 @@
 """One client per event loop, made when first needed and closed when the loop ends.
 
-The client is held by an async generator that waits at its only `yield`. Both asyncio and trio close the async
-generators of a loop when it ends, so the client is closed there, in its own loop, without a hook of ours.
+The client is held by an async generator that waits at its only `yield`. `asyncio.run` (and `asyncio.Runner`, and
+`anyio.run`) and trio close the async generators of a loop after its tasks have ended, so the client is closed there, in
+its own loop, without a hook or a task of ours. A loop that is driven by hand with `run_until_complete` needs
+`loop.shutdown_asyncgens()`, as asyncio demands anyway, or `close_shared_transports()` before it is closed.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncGenerator
+from functools import cache
 from importlib.util import find_spec
+from urllib.request import getproxies
 from typing import Any, Literal, TypeAlias
 
 from anyio import CancelScope, move_on_after
@@ -43,16 +48,14 @@ async def shared_transport(name: TransportName | None = None) -> Transport:
         kept = {}
         _kept.set(kept)
     if chosen not in kept:
-        keeper = _keep(_make(chosen))
-        kept[chosen] = keeper, await anext(keeper)
+        keeper = _keep(_make(chosen), chosen, kept)
+        kept[chosen] = keeper, await anext(keeper)  # never waits, so no other task comes in between
     return kept[chosen][1]
 
 
 async def close_shared_transports() -> None:
     """Close the clients of the running event loop now, and not when it ends."""
-    kept = _kept.get(None)
-    while kept:
-        _, (keeper, _) = kept.popitem()
+    for keeper, _ in list((_kept.get(None) or {}).values()):
         await keeper.aclose()
 
 
@@ -60,16 +63,27 @@ def _choose(name: str | None) -> TransportName:
     wanted = name or os.environ.get("LOOPWRIGHT_TRANSPORT")
     on_asyncio = hasattr(current_token().native_token, "create_task")
     if wanted is None:
-        return "aiohttp" if on_asyncio and find_spec("aiohttp") is not None else "httpx2"
+        return "aiohttp" if on_asyncio and _has_aiohttp() and not _has_socks_proxy() else "httpx2"
     if wanted == "httpx2":
         return "httpx2"
     if wanted != "aiohttp":
         raise InvalidArgumentError(f"There is no transport {wanted!r}. There are 'httpx2' and 'aiohttp'.")
     if not on_asyncio:
         raise InvalidArgumentError("The transport 'aiohttp' runs on asyncio only. Use 'httpx2' on trio.")
-    if find_spec("aiohttp") is None:
+    if not _has_aiohttp():
         raise InvalidArgumentError("The transport 'aiohttp' is not installed: pip install 'loopwright[aiohttp]'.")
     return "aiohttp"
+
+
+@cache
+def _has_aiohttp() -> bool:
+    return find_spec("aiohttp") is not None
+
+
+@cache
+def _has_socks_proxy() -> bool:
+    """Whether the environment names a proxy that aiohttp cannot use."""
+    return any(proxy.startswith("socks") for proxy in getproxies().values())
 
 
 def _make(name: TransportName) -> Transport:
@@ -82,10 +96,14 @@ def _make(name: TransportName) -> Transport:
     return Httpx2Transport()
 
 
-async def _keep(transport: Transport) -> Keeper:
+async def _keep(
+    transport: Transport, name: TransportName, kept: dict[TransportName, tuple[Keeper, Transport]]
+) -> Keeper:
     try:
         yield transport
     finally:
+        # What is kept refers to its loop, so leaving it here would keep every loop that ever was.
+        kept.pop(name, None)
         with CancelScope(shield=True), move_on_after(_CLOSE_SECONDS):
             await transport.aclose()
 
@@ -96,18 +114,25 @@ def transport_of(client: Any) -> Transport:
     Raises:
         InvalidArgumentError: It is neither an `httpx2.AsyncClient`, an `aiohttp.ClientSession` nor a `Transport`.
     """
-    origin = type(client).__module__.partition(".")[0]
-    if origin == "aiohttp":
+    if _is_a(client, "aiohttp", "ClientSession"):
         from .aiohttp_transport import AiohttpTransport
 
         return AiohttpTransport(client)
-    if origin == "httpx2":
+    if _is_a(client, "httpx2", "AsyncClient"):
         from .httpx2_transport import Httpx2Transport
 
         return Httpx2Transport(client)
-    if hasattr(client, "post") and hasattr(client, "aclose"):
+    origin = type(client).__module__.partition(".")[0]
+    if hasattr(client, "post") and hasattr(client, "aclose") and origin not in ("httpx", "httpx2"):
         transport: Transport = client
         return transport
     raise InvalidArgumentError(
-        f"client must be an httpx2.AsyncClient, an aiohttp.ClientSession or a Transport, not {type(client).__name__}."
+        "client must be an httpx2.AsyncClient, an aiohttp.ClientSession or a Transport, "
+        f"not {origin}.{type(client).__name__}."
     )
+
+
+def _is_a(client: Any, module: str, name: str) -> bool:
+    """Whether it is an instance of a class of a module that may not be there: whoever made it has imported it."""
+    cls = getattr(sys.modules.get(module), name, None)
+    return cls is not None and isinstance(client, cls)
