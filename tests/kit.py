@@ -19,7 +19,7 @@ from loopwright.messages import AssistantMessage, Message, ToolCallPart, ToolRes
 from loopwright.models.base import Capabilities, ModelInfo
 from loopwright.testing import ScriptedStream, answer, events_of
 from loopwright.testing.history import check_history
-from loopwright.tools.tool import Tool
+from loopwright.tools.base import Tool
 
 MODEL = ModelInfo("test", "test", "model")
 TEXT_ONLY = ModelInfo("test", "test", "blind", Capabilities(images=False, files=False))

@@ -27,8 +27,8 @@ from .settings import (
     resolve,
 )
 from .stopping import StepCountIs, StopCondition
+from .tools.base import Tool
 from .tools.decorator import collect_tools
-from .tools.tool import Tool
 
 __all__ = ["ToolLoopAgent"]
 
@@ -82,17 +82,17 @@ class ToolLoopAgent(Generic[C, O]):
                 if len(arguments) > 1:
                     cls.__output_type__ = arguments[1]
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # one argument for each setting
         self,
         *,
         settings: AgentSettings | None = None,
         id: str | NotGiven = NOT_GIVEN,
-        version: str | None | NotGiven = NOT_GIVEN,
+        version: str | NotGiven | None = NOT_GIVEN,
         model: LanguageModel | str | NotGiven = NOT_GIVEN,
         instructions: str | NotGiven = NOT_GIVEN,
         tools: Sequence[AgentTool] | NotGiven = NOT_GIVEN,
         stop_when: StopCondition | Sequence[StopCondition] | NotGiven = NOT_GIVEN,
-        max_turns: int | None | NotGiven = NOT_GIVEN,
+        max_turns: int | NotGiven | None = NOT_GIVEN,
         model_settings: ModelSettings | NotGiven = NOT_GIVEN,
         max_parallel_tool_calls: int | NotGiven = NOT_GIVEN,
         max_tool_calls_per_step: int | NotGiven = NOT_GIVEN,
@@ -165,7 +165,9 @@ class ToolLoopAgent(Generic[C, O]):
 
     def __repr__(self) -> str:
         tools = ", ".join(tool.name for tool in self._defaults.tools) or "none"
-        return f"<{type(self).__name__} model={self._defaults.model.provider}:{self._defaults.model.name} tools={tools}>"
+        return (
+            f"<{type(self).__name__} model={self._defaults.model.provider}:{self._defaults.model.name} tools={tools}>"
+        )
 
     # ------------------------------------------------------------ hooks: override what you need
 
@@ -195,7 +197,11 @@ class ToolLoopAgent(Generic[C, O]):
 
     @overload
     async def generate(
-        self: ToolLoopAgent[None, O], prompt: Content | None = None, *, context: None = None, **call: Unpack[CallOptions]
+        self: ToolLoopAgent[None, O],
+        prompt: Content | None = None,
+        *,
+        context: None = None,
+        **call: Unpack[CallOptions],
     ) -> GenerateResult[O]: ...
 
     @overload
@@ -230,21 +236,23 @@ class ToolLoopAgent(Generic[C, O]):
 
     @overload
     def stream(
-        self: ToolLoopAgent[None, O], prompt: Content | None = None, *, context: None = None, **call: Unpack[CallOptions]
+        self: ToolLoopAgent[None, O],
+        prompt: Content | None = None,
+        *,
+        context: None = None,
+        **call: Unpack[CallOptions],
     ) -> StreamHandle[O]: ...
 
     @overload
-    def stream(
-        self, prompt: Content | None = None, *, context: C, **call: Unpack[CallOptions]
-    ) -> StreamHandle[O]: ...
+    def stream(self, prompt: Content | None = None, *, context: C, **call: Unpack[CallOptions]) -> StreamHandle[O]: ...
 
     def stream(
         self, prompt: Content | None = None, *, context: Any = None, **call: Unpack[CallOptions]
     ) -> StreamHandle[Any]:
         """A run that tells what happens as it happens. Nothing starts before it is iterated.
 
-        `async for part in agent.stream(...)` runs it, anew at each iteration; `async with agent.stream(...) as run` gives
-        one run in hand, which can be steered and cancelled, and is closed at the end of the block.
+        `async for part in agent.stream(...)` runs it, anew at each iteration; `async with agent.stream(...) as run`
+        gives one run in hand, which can be steered and cancelled, and is closed at the end of the block.
 
         Args:
             prompt: What the user says; None goes on with `messages`.
@@ -255,7 +263,11 @@ class ToolLoopAgent(Generic[C, O]):
 
     @overload
     def generate_sync(
-        self: ToolLoopAgent[None, O], prompt: Content | None = None, *, context: None = None, **call: Unpack[CallOptions]
+        self: ToolLoopAgent[None, O],
+        prompt: Content | None = None,
+        *,
+        context: None = None,
+        **call: Unpack[CallOptions],
     ) -> GenerateResult[O]: ...
 
     @overload
@@ -273,7 +285,8 @@ class ToolLoopAgent(Generic[C, O]):
         """
         if _in_event_loop():
             raise RuntimeError(
-                "generate_sync was called inside a running event loop, which it would block. Use: await agent.generate(...)"
+                "generate_sync was called inside a running event loop, which it would block. "
+                "Use: await agent.generate(...)"
             )
 
         async def run() -> GenerateResult[Any]:

@@ -26,7 +26,7 @@ from .run import RunControl, RunHooks
 from .settings import AgentTool, CallOptions, StepContext, StepSettings
 from .signals import AbortSignal
 from .stopping import StopCondition
-from .tools.tool import Tool
+from .tools.base import Tool
 
 __all__ = ["RunDefaults", "begin_run", "conditions_of", "model_of", "tools_of"]
 
@@ -225,7 +225,9 @@ def model_of(model: object) -> LanguageModel:
     """
     if isinstance(model, str):
         return resolve_model(model)
-    lacking = [name for name in ("provider", "api", "name", "capabilities", "generate", "stream") if not hasattr(model, name)]
+    lacking = [
+        name for name in ("provider", "api", "name", "capabilities", "generate", "stream") if not hasattr(model, name)
+    ]
     if lacking:
         raise InvalidArgumentError(
             f"model must be a LanguageModel or a string like 'openai:gpt-5-mini', not {type(model).__name__} "
@@ -261,11 +263,10 @@ def conditions_of(stop_when: object) -> tuple[StopCondition, ...]:
     Raises:
         InvalidArgumentError: Something is not callable.
     """
-    conditions: Sequence[object] = stop_when if isinstance(stop_when, Sequence) else (stop_when,)
+    conditions = cast("Sequence[object]", stop_when) if isinstance(stop_when, Sequence) else (stop_when,)
     for condition in conditions:
         if not callable(condition):
             raise InvalidArgumentError(
                 f"stop_when must be a stop condition like StepCountIs(20), or a list of them; {condition!r} is none."
             )
     return tuple(cast("Sequence[StopCondition]", conditions))
-

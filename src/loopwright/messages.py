@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import Field
 from pydantic_core import from_json
@@ -167,7 +167,7 @@ class ToolCallPart:
             value = from_json(text)
         except ValueError:
             return None
-        return value if isinstance(value, dict) else None
+        return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Generic, Protocol, cast
+from typing import Any, Generic, Protocol, Self, cast
 
 import anyio
-from typing_extensions import Self, TypeVar
+from typing_extensions import TypeVar
 
 from ._backend import Waker, spawn
 from .errors import Partial, RunCancelled, RunError, UnsupportedStopReason
@@ -20,11 +20,10 @@ from .events import (
     Abort,
     Error,
     ErrorInfo,
+    File,
     Finish,
     FinishStep,
-    File,
     MessageEnd,
-    MessageStart,
     ReasoningDelta,
     ReasoningEnd,
     ReasoningStart,
@@ -73,7 +72,7 @@ O = TypeVar("O", default=str)  # noqa: E741  # the output type, named so through
 class RunHooks(Protocol):
     """The hooks of an agent that end a run or a step."""
 
-    async def on_start(self, run: Any) -> None: ...
+    async def on_start(self, run: Any) -> None: ...  # the agent's own say what they are for
     async def on_step_finish(self, step: StepResult) -> None: ...
     async def on_finish(self, result: Any) -> None: ...
     async def on_abort(self, partial: Partial) -> None: ...
@@ -386,7 +385,9 @@ class RunControl:
         """The task that reads was cancelled, or the run was closed. The loop has cleaned up already."""
         if self._done:
             return
-        error = RunCancelled("the task that read the run was cancelled") if not self.signal.aborted else self.signal.error()
+        error = (
+            RunCancelled("the task that read the run was cancelled") if not self.signal.aborted else self.signal.error()
+        )
         partial = error.partial = self.partial
         self._done = True
         self._error = error
@@ -560,4 +561,4 @@ async def _text_of(run: Run[Any]) -> AsyncIterator[str]:
     async for part in run:
         if type(part) is TextDelta:
             yield part.text
-    run._control.outcome()  # noqa: SLF001  # raises what the run failed with
+    await run.result()  # raises what the run failed with

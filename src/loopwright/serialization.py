@@ -1,7 +1,7 @@
 """Messages, events and usage as JSON, and back.
 
-A document is an object that names its version: `{"loopwright": 1, "messages": [...]}`. What this version does not know is
-refused and never dropped: reading and writing a newer document would lose what it had to say.
+A document is an object that names its version: `{"loopwright": 1, "messages": [...]}`. What this version does not know
+is refused and never dropped: reading and writing a newer document would lose what it had to say.
 """
 
 from __future__ import annotations
@@ -85,7 +85,11 @@ def load_usage(document: bytes | str) -> Usage:
 
 _Kind: TypeAlias = Literal["messages", "events", "usage"]
 _CONFIG = ConfigDict(
-    extra="forbid", ser_json_bytes="base64", val_json_bytes="base64", arbitrary_types_allowed=True, ser_json_inf_nan="constants"
+    extra="forbid",
+    ser_json_bytes="base64",
+    val_json_bytes="base64",
+    arbitrary_types_allowed=True,
+    ser_json_inf_nan="constants",
 )
 
 
@@ -97,7 +101,9 @@ def _adapter(kind: _Kind) -> TypeAdapter[Any]:
         "events": list[Annotated[AnyEvent, Field(discriminator="type")]],
         "usage": Usage,
     }
-    document: Any = TypedDict("Document", {"loopwright": Annotated[int, Field(ge=1, le=VERSION)], kind: shapes[kind]})  # type: ignore[misc]
+    members = {"loopwright": Annotated[int, Field(ge=1, le=VERSION)], kind: shapes[kind]}
+    make: Any = TypedDict  # checkers know only TypedDicts that are written out
+    document = make("Document", members)
     document.__pydantic_config__ = _CONFIG
     return TypeAdapter(document)
 
@@ -121,17 +127,20 @@ def _load(kind: _Kind, document: bytes | str) -> Any:
 
 def _explain(kind: _Kind, document: bytes | str, error: ValidationError) -> str:
     try:
-        envelope = from_json(document)
+        envelope: Any = from_json(document)
     except ValueError as cause:
         return f"The document is no JSON: {cause}."
-    if not isinstance(envelope, dict) or not {"loopwright", kind} <= set(envelope):
+    if not isinstance(envelope, dict) or not {"loopwright", kind} <= set(cast("dict[str, Any]", envelope)):
         return (
             f'The document holds no {kind}: it must be an object like {{"loopwright": {VERSION}, "{kind}": ...}}, as '
             f"dump_{kind} writes it."
         )
-    version = envelope["loopwright"]
+    version = cast("dict[str, Any]", envelope)["loopwright"]
     if type(version) is not int or not 1 <= version <= VERSION:
-        return f"The document is of version {version!r}; this package reads up to {VERSION}. Upgrade loopwright to read it."
+        return (
+            f"The document is of version {version!r}; this package reads up to {VERSION}. "
+            "Upgrade loopwright to read it."
+        )
     first = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, first["loc"]))
     return (

@@ -11,7 +11,7 @@ from .messages import Message
 from .models.base import LanguageModel, ModelSettings, ToolChoice
 from .signals import AbortSignal
 from .stopping import StopCondition
-from .tools.tool import Tool
+from .tools.base import Tool
 
 __all__ = [
     "NOT_GIVEN",
@@ -59,12 +59,12 @@ class AgentSettings:
     """
 
     id: str | NotGiven = NOT_GIVEN
-    version: str | None | NotGiven = NOT_GIVEN
+    version: str | NotGiven | None = NOT_GIVEN
     model: LanguageModel | str | NotGiven = NOT_GIVEN
     instructions: str | NotGiven = NOT_GIVEN
     tools: Sequence[AgentTool] | NotGiven = NOT_GIVEN
     stop_when: StopCondition | Sequence[StopCondition] | NotGiven = NOT_GIVEN
-    max_turns: int | None | NotGiven = NOT_GIVEN
+    max_turns: int | NotGiven | None = NOT_GIVEN
     model_settings: ModelSettings | NotGiven = NOT_GIVEN
     max_parallel_tool_calls: int | NotGiven = NOT_GIVEN
     max_tool_calls_per_step: int | NotGiven = NOT_GIVEN
@@ -155,4 +155,3 @@ def resolve(name: str, places: Sequence[Mapping[str, Any]]) -> Any:
         if value is not NOT_GIVEN:
             return value
     return NOT_GIVEN
-

@@ -47,7 +47,7 @@ class HasToolCall:
 class Never:
     """Do not stop: the model decides."""
 
-    def __call__(self, steps: Sequence[StepResult]) -> bool:
+    def __call__(self, steps: Sequence[StepResult]) -> bool:  # noqa: ARG002  # what a condition is given
         return False
 
 

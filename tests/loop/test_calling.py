@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
 from kit import MODEL, TEXT_ONLY, Recorder, Streams, calls, is_cancelled, named, options, roles, valid
+
 from loopwright.agent import ToolLoopAgent
 from loopwright.errors import ContentRequiredError, InvalidArgumentError, InvalidContentError, InvalidInputError
 from loopwright.loop import HistorySource, RequestUpdate, ToolRepairSource, run_agent_loop
@@ -112,9 +112,7 @@ async def test_T6_a_limit_of_one_is_accepted() -> None:
 
 async def test_T6_all_that_is_wrong_is_named_at_once() -> None:
     with pytest.raises(InvalidArgumentError, match="max_turns .* max_parallel_tool_calls .* cancel_grace"):
-        await run_agent_loop(
-            "hi", [], options(Streams("x"), max_turns=0, max_parallel_tool_calls=0, cancel_grace=-1.0)
-        )
+        await run_agent_loop("hi", [], options(Streams("x"), max_turns=0, max_parallel_tool_calls=0, cancel_grace=-1.0))
 
 
 @pytest.mark.parametrize("reason", [ValueError("enough"), "a string", None])

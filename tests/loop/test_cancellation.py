@@ -9,8 +9,8 @@ from typing import Any
 
 import anyio
 import pytest
-
 from kit import Recorder, Streams, calls, is_cancelled, named, options, roles, valid
+
 from loopwright.errors import RunCancelled
 from loopwright.events import MessageEnd, MessageUpdate, ResponseStart, TextDelta, ToolExecutionEnd, ToolExecutionStart
 from loopwright.loop import run_agent_loop
@@ -134,10 +134,16 @@ async def test_T105_a_cancelled_task_closes_the_stream_and_stays_cancelled() -> 
 async def test_T99_an_abort_after_the_answer_runs_no_tool_and_pairs_all() -> None:
     signal, history, ran = AbortSignal(), list[Message](), list[int]()
     recorder = Recorder(
-        lambda e: signal.abort("enough") if isinstance(e, MessageEnd) and isinstance(e.message, AssistantMessage) else None
+        lambda e: (
+            signal.abort("enough") if isinstance(e, MessageEnd) and isinstance(e.message, AssistantMessage) else None
+        )
     )
     running = run_agent_loop(
-        "hi", history, options(Streams(calls("t", "s")), named("t", lambda: ran.append(1)), named("s", int)), recorder, signal
+        "hi",
+        history,
+        options(Streams(calls("t", "s")), named("t", lambda: ran.append(1)), named("s", int)),
+        recorder,
+        signal,
     )
     await rejects(running, "enough")
     assert (ran, roles(history)) == ([], "u a t! s!")
@@ -149,7 +155,9 @@ async def test_T99_an_abort_after_the_answer_runs_no_tool_and_pairs_all() -> Non
 async def test_T100_an_abort_after_the_final_answer_rejects_though_it_is_in_the_history() -> None:
     signal, history, polls = AbortSignal(), list[Message](), list[str]()
     recorder = Recorder(
-        lambda e: signal.abort("enough") if isinstance(e, MessageEnd) and isinstance(e.message, AssistantMessage) else None
+        lambda e: (
+            signal.abort("enough") if isinstance(e, MessageEnd) and isinstance(e.message, AssistantMessage) else None
+        )
     )
     running = run_agent_loop(
         "hi",
@@ -203,7 +211,11 @@ async def test_T101_a_finished_sibling_keeps_its_real_result() -> None:
         lambda e: signal.abort("enough") if isinstance(e, ToolExecutionEnd) and e.call.name == "fast" else None
     )
     running = run_agent_loop(
-        "hi", history, options(Streams(calls("slow", "fast")), slow.tool, fast, max_parallel_tool_calls=2), recorder, signal
+        "hi",
+        history,
+        options(Streams(calls("slow", "fast")), slow.tool, fast, max_parallel_tool_calls=2),
+        recorder,
+        signal,
     )
     await rejects(running, "enough")
     assert [(m.tool_name, m.status, m.text == "real") for m in history[2:]] == [
@@ -562,5 +574,3 @@ def _gated(message: AssistantMessage, gate: Fault) -> list[Any]:
 
     first, *rest = events_of(message)
     return [first, gate, *rest]
-
-

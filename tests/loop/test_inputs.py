@@ -6,8 +6,8 @@ from typing import Any
 
 import anyio
 import pytest
-
 from kit import Recorder, Streams, calls, is_cancelled, named, options, roles, valid
+
 from loopwright.errors import ContentRequiredError, ModelError
 from loopwright.events import MessageEnd, MessageUpdate, ToolExecutionEnd
 from loopwright.loop import MessageQueue, RequestUpdate, TurnFinished, run_agent_loop
@@ -19,7 +19,9 @@ from loopwright.testing import ScriptedStream, answer, events_of
 class Polls:
     """Callbacks that log, and return what they were given."""
 
-    def __init__(self, steering: dict[int, list[Any]] | None = None, follow_ups: dict[int, list[Any]] | None = None) -> None:
+    def __init__(
+        self, steering: dict[int, list[Any]] | None = None, follow_ups: dict[int, list[Any]] | None = None
+    ) -> None:
         self.log: list[str] = []
         self._steering = steering or {}
         self._follow_ups = follow_ups or {}
@@ -58,7 +60,9 @@ class Polls:
 
 async def test_T82_A17_when_each_callback_is_called() -> None:
     polls = Polls()
-    await run_agent_loop("hi", [], options(Streams(calls("t"), calls("t"), "x"), named("t", lambda: "ok"), **polls.given))
+    await run_agent_loop(
+        "hi", [], options(Streams(calls("t"), calls("t"), "x"), named("t", lambda: "ok"), **polls.given)
+    )
     assert polls.log == [
         "steering", "prepare", "finish", "steering", "prepare", "finish", "steering", "prepare", "finish", "steering",
         "follow-ups",
@@ -125,7 +129,9 @@ async def test_T87_finish_turn_gets_the_answer_and_a_snapshot_also_at_the_end() 
     await run_agent_loop(
         "hi",
         history,
-        options(Streams(calls("t"), "x"), named("t", lambda: "ok"), finish_turn=lambda turn, signal: turns.append(turn)),
+        options(
+            Streams(calls("t"), "x"), named("t", lambda: "ok"), finish_turn=lambda turn, signal: turns.append(turn)
+        ),
     )
     assert [roles(turn.history) for turn in turns] == ["u a t", "u a t a"]
     assert [roles(turn.results) for turn in turns] == ["t", ""]
@@ -152,7 +158,9 @@ async def test_T88_a_failing_finish_turn_rejects_polls_nothing_and_keeps_the_tur
     history = list[Message]()
     with pytest.raises(OSError) as caught:
         await run_agent_loop(
-            "hi", history, options(Streams(calls("t")), named("t", lambda: "ok"), **{**polls.given, "finish_turn": finish})
+            "hi",
+            history,
+            options(Streams(calls("t")), named("t", lambda: "ok"), **{**polls.given, "finish_turn": finish}),
         )
     assert caught.value is error
     assert polls.log == ["steering", "prepare"]
@@ -203,7 +211,9 @@ async def test_T92_prepare_request_swaps_what_the_next_request_uses() -> None:
 
     history = list[Message]()
     polls = Polls(steering={2: ["steer"]})
-    await run_agent_loop("hi", history, options(Streams("never"), system="base", **{**polls.given, "prepare_request": prepare}))
+    await run_agent_loop(
+        "hi", history, options(Streams("never"), system="base", **{**polls.given, "prepare_request": prepare})
+    )
     assert log == ["u", "u a t u"]
     assert (one.contexts[0].system, two.contexts[0].system) == ("first", "")
     assert (len(one.contexts[0].tools), len(two.contexts[0].tools)) == (1, 0)
@@ -211,7 +221,9 @@ async def test_T92_prepare_request_swaps_what_the_next_request_uses() -> None:
 
 async def test_T92_none_keeps_the_options() -> None:
     streams = Streams("x")
-    await run_agent_loop("hi", [], options(streams, named("t", int), system="base", prepare_request=lambda signal: None))
+    await run_agent_loop(
+        "hi", [], options(streams, named("t", int), system="base", prepare_request=lambda signal: None)
+    )
     assert (streams.contexts[0].system, len(streams.contexts[0].tools)) == ("base", 1)
 
 
@@ -295,7 +307,9 @@ async def test_T96_an_abort_between_poll_and_commit_loses_nothing() -> None:
         raise RuntimeError(f"lost {taken}")
 
     with pytest.raises(RuntimeError):
-        await run_agent_loop("hi", history, options(Streams("x"), get_steering_messages=poll), Recorder(queue.observe), signal)
+        await run_agent_loop(
+            "hi", history, options(Streams("x"), get_steering_messages=poll), Recorder(queue.observe), signal
+        )
     queue.restore()
     assert queue.pending == ["a", "b"]
 
@@ -324,9 +338,7 @@ async def test_A43_A57_one_input_at_a_time_keeps_its_own_request() -> None:
     seen: list[str] = []
     streams = Streams("x")
     streams.on_request = lambda at: seen.append(streams.contexts[at].messages[-1].text)
-    await run_agent_loop(
-        "hi", [], options(streams, get_follow_up_messages=queue.poll), Recorder(queue.observe)
-    )
+    await run_agent_loop("hi", [], options(streams, get_follow_up_messages=queue.poll), Recorder(queue.observe))
     assert seen == ["hi", "one", "two"]
 
 

@@ -7,11 +7,19 @@ from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
-
 from kit import MODEL, Recorder, Streams, calls, named, options, roles, valid
+
 from loopwright.agent import ToolLoopAgent
 from loopwright.errors import ModelFailed, ModelResponseError, StreamProtocolError, UnsupportedStopReason
-from loopwright.events import MessageEnd, MessageStart, MessageUpdate, ResponseDone, ResponseError, ResponseStart, TextDelta
+from loopwright.events import (
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ResponseDone,
+    ResponseError,
+    ResponseStart,
+    TextDelta,
+)
 from loopwright.loop import run_agent_loop
 from loopwright.messages import AssistantMessage, Message, TextPart, ToolCallPart
 from loopwright.testing import ScriptedModel, ScriptedStream, answer, events_of
@@ -183,7 +191,12 @@ async def test_T56_pop_ready_spares_waiting_and_loses_nothing() -> None:
     stream, recorder = Ready(), Recorder()
     await run_agent_loop("hi", [], options(Streams(stream)), recorder)
     assert stream.reads == 1
-    assert "".join(e.event.text for e in recorder.events if isinstance(e, MessageUpdate) and isinstance(e.event, TextDelta)) == "a b c d"
+    assert (
+        "".join(
+            e.event.text for e in recorder.events if isinstance(e, MessageUpdate) and isinstance(e.event, TextDelta)
+        )
+        == "a b c d"
+    )
 
 
 # ---------------------------------------------------------------- stop reasons

@@ -6,17 +6,17 @@ from typing import Any
 
 import anyio
 import pytest
-
 from kit import Recorder, Streams, calls, named, options, roles, valid
+
 from loopwright.errors import AbortRun, MaxToolCallsPerStepExceeded, MaxTurnsReached, ToolRetry
 from loopwright.events import ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
 from loopwright.loop import RequestUpdate, run_agent_loop
 from loopwright.messages import ImagePart, Message, TextPart, ToolCallPart
 from loopwright.signals import AbortSignal
 from loopwright.testing import answer
+from loopwright.tools.base import Tool
 from loopwright.tools.context import ToolContext
 from loopwright.tools.decorator import tool
-from loopwright.tools.tool import Tool
 
 IMAGE = ImagePart(b"\x89PNG", "image/png")
 
@@ -184,7 +184,9 @@ async def test_T69_abort_run_ends_the_run_and_pairs_every_call() -> None:
 
 async def test_T70_image_results_are_kept() -> None:
     history = list[Message]()
-    await run_agent_loop("hi", history, options(Streams(calls("t"), "ok"), named("t", lambda: [TextPart("see"), IMAGE])))
+    await run_agent_loop(
+        "hi", history, options(Streams(calls("t"), "ok"), named("t", lambda: [TextPart("see"), IMAGE]))
+    )
     assert history[2].content == (TextPart("see"), IMAGE)
 
 

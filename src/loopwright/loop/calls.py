@@ -9,10 +9,10 @@ from typing import Any
 from ..errors import AbortRun, ToolInputError, ToolRetry
 from ..messages import Message, ToolCallPart, ToolResultMessage, ToolResultStatus
 from ..signals import AbortSignal
+from ..tools.base import Tool
 from ..tools.context import ToolContext
 from ..tools.parse import unknown_tool_message
 from ..tools.result import to_result
-from ..tools.tool import Tool
 
 __all__ = ["BatchContext", "PreparedCall", "make_result", "prepare_call", "run_call"]
 
@@ -64,7 +64,9 @@ def prepare_call(call: ToolCallPart, batch: BatchContext) -> PreparedCall | Tool
         text = unknown_tool_message(call.name, list(batch.tools.values()))
         return make_result(call, text, "invalid", batch.clock)
     if call.incomplete:
-        text = f"The call of {call.name!r} was cut off before its arguments were complete. It was not run; call it anew."
+        text = (
+            f"The call of {call.name!r} was cut off before its arguments were complete. It was not run; call it anew."
+        )
         return make_result(call, text, "invalid", batch.clock)
     try:
         return PreparedCall(tool, tool.validate(call.arguments))

@@ -19,7 +19,7 @@ from ..messages import (
     UserPart,
 )
 from ..models.base import ModelIdentity
-from ..tools.tool import Tool
+from ..tools.base import Tool
 from .options import Content, LoopOptions
 
 __all__ = ["check_content", "check_history", "check_options"]
@@ -54,7 +54,7 @@ def _parts(content: Any) -> Iterable[Any]:
     if content is None:
         raise ContentRequiredError("There is no content. Say something: text that is not blank, an image or a file.")
     if isinstance(content, Sequence) and not isinstance(content, bytes | bytearray):
-        return cast("Sequence[Any]", content)
+        return cast("Any", content)
     raise InvalidContentError(
         f"The content must be a string or a list of TextPart, ImagePart and FilePart, not {type(content).__name__}."
     )
@@ -77,7 +77,8 @@ def _checked_part(part: Any, at: int, model: ModelIdentity) -> UserPart:
             raise InvalidContentError(
                 f"Part {at} of the content is {type(part).__name__}, not a TextPart, ImagePart or FilePart."
             )
-    return part
+    checked: UserPart = part
+    return checked
 
 
 def _check_source(part: ImagePart | FilePart, at: int, kind: str) -> None:
@@ -117,9 +118,7 @@ def check_options(options: LoopOptions) -> None:
 
 def _option_problems(options: LoopOptions) -> Iterable[str]:
     if not callable(options.stream):
-        yield (
-            f"stream must be a function that asks the model, not {options.stream!r}: the loop has no provider of its own."
-        )
+        yield f"stream must be a function that asks the model, not {options.stream!r}: the loop looks no provider up."
     counts = (("max_turns", True), ("max_parallel_tool_calls", False), ("max_tool_calls_per_step", True))
     for name, may_be_none in counts:
         value: object = getattr(options, name)
@@ -160,19 +159,22 @@ def check_history(history: Sequence[Message], *, needs_user: bool = False) -> No
             raise InvalidInputError(_not_a_message(message, at))
     if needs_user and not any(isinstance(message, UserMessage) for message in history):
         raise InvalidInputError(
-            "There is no new content, and the history has no user message to go on from. Give content, or a history with "
-            "user input."
+            "There is no new content, and the history has no user message to go on from. Give content, or a history "
+            "with user input."
         )
 
 
-def _not_a_message(message: Any, at: int) -> str:
-    role = message.get("role") if isinstance(message, dict) else getattr(message, "role", None)  # pyright: ignore
+def _not_a_message(message: object, at: int) -> str:
+    role: object = getattr(message, "role", None)
+    if isinstance(message, dict):
+        role = cast("dict[str, object]", message).get("role")
     if role in ("system", "developer"):
         return (
-            f"Message {at} is a {role} message. The system prompt does not stand in the history; give it as the agent's "
-            "instructions (or the loop's system)."
+            f"Message {at} is a {role} message. The system prompt does not stand in the history; give it as the "
+            "agent's instructions (or the loop's system)."
         )
+    kind = type(message).__name__
     return (
-        f"Message {at} is {type(message).__name__}, not a message. Use UserMessage, AssistantMessage and "
-        "ToolResultMessage; stored JSON is read with load_messages."
+        f"Message {at} is {kind}, not a message. Use UserMessage, AssistantMessage and ToolResultMessage; stored JSON is "
+        "read with load_messages."
     )

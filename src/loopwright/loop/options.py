@@ -12,7 +12,7 @@ from ..models.base import ModelIdentity, ModelStream, RequestContext, StreamOpti
 from ..signals import AbortSignal
 
 if TYPE_CHECKING:
-    from ..tools.tool import Tool
+    from ..tools.base import Tool
 
 __all__ = [
     "Content",

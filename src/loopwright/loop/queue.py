@@ -18,9 +18,9 @@ class MessageQueue:
     """Inputs that wait for a run.
 
     Give `poll` to the loop as `get_steering_messages` or `get_follow_up_messages`, and `observe` each of its events. An
-    input that was polled is in flight until an event says that it is in the history, or the same run polls again, which it
-    does only once it has taken what it polled. What a run that ended left in flight goes back to the front at the next
-    run's poll, or at `restore`.
+    input that was polled is in flight until an event says that it is in the history, or the same run polls again, which
+    it does only once it has taken what it polled. What a run that ended left in flight goes back to the front at the
+    next run's poll, or at `restore`.
 
     Attributes:
         mode: `one-at-a-time`: each poll takes one input; `all`: each poll takes all.
@@ -63,9 +63,9 @@ class MessageQueue:
 
     def observe(self, event: LoopEvent) -> None:
         """Learn from an event of the run which input was delivered."""
-        if isinstance(event, MessageEnd) and isinstance(event.message, UserMessage) and self._in_flight:
-            if parts_of(self._in_flight[0]) == event.message.content:
-                self._in_flight.popleft()
+        message = event.message if isinstance(event, MessageEnd) else None
+        if self._in_flight and isinstance(message, UserMessage) and parts_of(self._in_flight[0]) == message.content:
+            self._in_flight.popleft()
 
     def restore(self) -> None:
         """Put what is in flight back to the front."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, get_args
 from uuid import uuid4
 
 from ..errors import (
@@ -35,7 +35,7 @@ from ..events import (
 from ..messages import AssistantMessage, Message, ToolCallPart, ToolResultMessage, UserMessage
 from ..models.base import ModelIdentity, RequestContext, StreamOptions
 from ..signals import AbortSignal
-from ..tools.tool import Tool
+from ..tools.base import Tool
 from ..usage import Usage
 from .batch import ToolBatch
 from .calls import BatchContext
@@ -60,7 +60,7 @@ __all__ = ["EngineEvent", "LoopRun", "run_agent_loop"]
 EngineEvent: TypeAlias = LoopEvent | ModelEvent | StartStep | FinishStep
 """What the loop yields. Model events come bare, so that a delta is handed on without being wrapped."""
 
-_LOOP_EVENTS = frozenset(LoopEvent.__args__)  # type: ignore[attr-defined]  # a union lists its members
+_LOOP_EVENTS = frozenset(get_args(LoopEvent))
 _RUNS_ON = ("stop", "tool-calls")
 
 
@@ -140,7 +140,7 @@ class LoopRun:
 
     # ------------------------------------------------------------ the loop
 
-    async def events(self) -> AsyncGenerator[EngineEvent, None]:
+    async def events(self) -> AsyncGenerator[EngineEvent, None]:  # noqa: C901, PLR0912, PLR0915  # one loop, one place
         """Run. However it ends, the history is valid afterwards and nothing is left running.
 
         Raises:
@@ -183,8 +183,7 @@ class LoopRun:
                     yield MessageStart(message)
                 calls = () if message.failed else _local_calls(message)
                 declared_only = _without_executor(calls, turn.tools)
-                if calls:
-                    self._batch = batch = self._new_batch(calls, declared_only, turn)
+                self._batch = batch = self._new_batch(calls, declared_only, turn) if calls else None
                 yield MessageEnd(message)
                 signal.raise_if_aborted()
                 if response.failure is not None or message.failed:
@@ -192,7 +191,7 @@ class LoopRun:
                 self._check_can_go_on(message, calls)
 
                 results: list[ToolResultMessage] = []
-                if calls:
+                if batch is not None:
                     while (batch_event := await batch.next_event()) is not None:
                         yield batch_event
                     results = batch.results
@@ -404,5 +403,3 @@ def _without_executor(calls: Sequence[ToolCallPart], tools: Sequence[Tool]) -> t
 
 def _reason_of(error: Exception) -> str:
     return str(error) or type(error).__name__
-
-

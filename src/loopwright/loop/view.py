@@ -113,9 +113,7 @@ class RequestView:
         sent_ids = [self._sent_id(call, at, n, same_model=same_model) for n, call in enumerate(calls)]
         self._add(adapt_assistant(message, sent_ids, same_model=same_model), HistorySource(at))
         self._open = [
-            _OpenCall(call, sent)
-            for call, sent in zip(calls, sent_ids, strict=True)
-            if not call.provider_executed
+            _OpenCall(call, sent) for call, sent in zip(calls, sent_ids, strict=True) if not call.provider_executed
         ]
         self._open_at = at
         self._results = {}

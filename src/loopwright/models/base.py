@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from ..events import ModelEvent
 from ..messages import AssistantMessage, Message
@@ -105,7 +105,8 @@ class ToolDeclaration:
     parameters: Mapping[str, Any]
 
 
-ToolChoice: TypeAlias = Literal["auto", "none", "required"] | str
+ToolChoice: TypeAlias = str
+"""`auto`, `none`, `required`, or the name of the tool to call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,7 @@ class RequestContext:
 
     messages: list[Message]
     system: str | None = None
-    tools: list[ToolDeclaration] = field(default_factory=list)
+    tools: list[ToolDeclaration] = field(default_factory=list[ToolDeclaration])
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ class StreamOptions:
 
     settings: ModelSettings = ModelSettings()
     signal: AbortSignal | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(slots=True)
@@ -197,7 +198,7 @@ class ModelRequest:
 
     context: RequestContext
     settings: ModelSettings = ModelSettings()
-    memo: dict[str, Any] = field(default_factory=dict)
+    memo: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 @runtime_checkable

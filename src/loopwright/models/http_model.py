@@ -37,7 +37,7 @@ class HTTPModel:
         base_url: Where the wire's paths begin.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what a model at an address is
         self,
         *,
         provider: str,
@@ -128,8 +128,8 @@ class HTTPModel:
             if response.status < 400:
                 raise InvalidResponseError(
                     f"{host_of(url)} answered with a redirect ({response.status}) to "
-                    f"{host_of(response.headers.get('location', 'nowhere'))}, which is not followed: the request holds a key. "
-                    "Set base_url to the new address."
+                    f"{host_of(response.headers.get('location', 'nowhere'))}, which is not followed: the request holds "
+                    "a key. Set base_url to the new address."
                 )
             error_body = await _read_some(response)
         finally:

@@ -45,7 +45,8 @@ def resolve_model(model: str) -> LanguageModel:
     """The model that a string names.
 
     Args:
-        model: Like `openai:gpt-5-mini`, or `local:` for the default local model. Keys are read from the environment now.
+        model: Like `openai:gpt-5-mini`, or `local:` for the default local model. Keys are read from the environment
+            now.
 
     Raises:
         UnknownModelError: The string names no vendor that is known.

@@ -44,9 +44,9 @@ class Vendor:
     url_suffix: str = ""
     needs_key: bool = True
     auth_header: Literal["authorization", "api-key"] = "authorization"
-    quirks: ChatQuirks = ChatQuirks()
-    capabilities: Capabilities = Capabilities()
-    headers: Mapping[str, str] = field(default_factory=dict)
+    quirks: ChatQuirks = ChatQuirks()  # noqa: RUF009  # immutable
+    capabilities: Capabilities = Capabilities()  # noqa: RUF009  # immutable
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def model(self, name: str, *, api_key: str | None = None, base_url: str | None = None, **options: Any) -> HTTPModel:
         """One of its models.
@@ -82,7 +82,8 @@ class Vendor:
                 return url if url.endswith(self.url_suffix) else url + self.url_suffix
         if not self.base_url:
             raise InvalidArgumentError(
-                f"The vendor {self.name!r} has no address of its own. Set {_either(self.url_variables)}, or give base_url."
+                f"The vendor {self.name!r} has no address of its own. Set {_either(self.url_variables)}, or give "
+                "base_url."
             )
         return self.base_url
 
@@ -102,9 +103,7 @@ def _either(names: tuple[str, ...]) -> str:
 
 
 _OPENAI_IDS = Capabilities(tool_call_id_max_length=40)
-_MISTRAL_IDS = Capabilities(
-    tool_call_id_pattern="a-zA-Z0-9", tool_call_id_max_length=9, tool_call_id_exact_length=True
-)
+_MISTRAL_IDS = Capabilities(tool_call_id_pattern="a-zA-Z0-9", tool_call_id_max_length=9, tool_call_id_exact_length=True)
 _TEXT_ONLY = Capabilities(images=False, files=False)
 _NO_FILES = Capabilities(files=False)
 _REASONING_CONTENT = ChatQuirks(reasoning_field="reasoning_content")
@@ -168,7 +167,9 @@ VENDORS: Mapping[str, Vendor] = {
             ("OPENROUTER_API_KEY",),
             quirks=ChatQuirks(reasoning_field="reasoning_details"),
         ),
-        Vendor("cerebras", "https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",), quirks=_REASONING, capabilities=_TEXT_ONLY),
+        Vendor(
+            "cerebras", "https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",), quirks=_REASONING, capabilities=_TEXT_ONLY
+        ),
         Vendor(
             "moonshot",
             "https://api.moonshot.ai/v1",
@@ -176,7 +177,9 @@ VENDORS: Mapping[str, Vendor] = {
             quirks=_REASONING_CONTENT,
             capabilities=_NO_FILES,
         ),
-        Vendor("zai", "https://api.z.ai/api/paas/v4", ("ZAI_API_KEY",), quirks=_REASONING_CONTENT, capabilities=_NO_FILES),
+        Vendor(
+            "zai", "https://api.z.ai/api/paas/v4", ("ZAI_API_KEY",), quirks=_REASONING_CONTENT, capabilities=_NO_FILES
+        ),
         Vendor("perplexity", "https://api.perplexity.ai", ("PERPLEXITY_API_KEY",), capabilities=_NO_FILES),
         Vendor("huggingface", "https://router.huggingface.co/v1", ("HF_TOKEN",), capabilities=_NO_FILES),
         Vendor(

@@ -29,7 +29,9 @@ def history_problems(history: Sequence[Message], *, open_calls: Collection[str] 
         message = history[at]
         at += 1
         if isinstance(message, ToolResultMessage):
-            problems.append(f"Message {at - 1} is a result of {message.tool_call_id!r}, which no call before it waits for.")
+            problems.append(
+                f"Message {at - 1} is a result of {message.tool_call_id!r}, which no call before it waits for."
+            )
         if not isinstance(message, AssistantMessage):
             continue
         results: list[str] = []
@@ -46,7 +48,9 @@ def _compare(expected: list[str], results: list[str], start: int, open_calls: Co
     missing = Counter(expected) - Counter(results)
     extra = Counter(results) - Counter(expected)
     problems = [
-        f"The call {call_id!r} of message {start - 1} has no result." for call_id in missing if call_id not in open_calls
+        f"The call {call_id!r} of message {start - 1} has no result."
+        for call_id in missing
+        if call_id not in open_calls
     ]
     problems += [f"Message {start - 1} has a result too many for {call_id!r}." for call_id in extra]
     in_order = [call_id for call_id in expected if call_id not in missing]

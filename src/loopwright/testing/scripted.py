@@ -6,10 +6,8 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 from zlib import crc32
-
-from typing_extensions import Self
 
 from ..events import (
     ModelEvent,
@@ -94,7 +92,9 @@ class ScriptedStream:
         closes: How often it was closed.
     """
 
-    def __init__(self, script: Iterable[ModelEvent | Gate | Exception], message: AssistantMessage | None = None) -> None:
+    def __init__(
+        self, script: Iterable[ModelEvent | Gate | Exception], message: AssistantMessage | None = None
+    ) -> None:
         """Prepare a stream.
 
         Args:
@@ -157,8 +157,8 @@ class ScriptedModel:
         """Prepare a model.
 
         Args:
-            script: The answers in order. A function is given the request, where it may assert, and returns the answer; it
-                may be async.
+            script: The answers in order. A function is given the request, where it may assert, and returns the answer;
+                it may be async.
             provider: Who serves it.
             api: The wire it is said to speak.
             name: Its name.
@@ -198,8 +198,8 @@ class ScriptedModel:
         if at >= len(self._script):
             if not self._repeat_last:
                 raise AssertionError(
-                    f"The scripted model was asked {at + 1} times, but its script has only {len(self._script)} answers. "
-                    f"The last message it was sent: {request.context.messages[-1:]!r}"
+                    f"The scripted model was asked {at + 1} times, but its script has only {len(self._script)} "
+                    f"answers. The last message it was sent: {request.context.messages[-1:]!r}"
                 )
             at = len(self._script) - 1
         step: Any = self._script[at]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from .base import FunctionTool, Tool
 from .context import ToolContext
 from .decorator import collect_tools, tool
 from .result import ToolOutput, ToolOutputError
-from .tool import FunctionTool, Tool
 
 __all__ = ["FunctionTool", "Tool", "ToolContext", "ToolOutput", "ToolOutputError", "collect_tools", "tool"]

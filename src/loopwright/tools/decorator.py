@@ -8,8 +8,8 @@ from typing import Any, ParamSpec, overload
 from typing_extensions import TypeVar
 
 from ..errors import InvalidArgumentError
+from .base import FunctionTool, Tool
 from .schema import caller_namespace
-from .tool import FunctionTool, Tool
 
 __all__ = ["collect_tools", "tool"]
 
@@ -46,8 +46,9 @@ def tool(
 ) -> Any:
     """Make a tool of a function, or of a method of an agent class.
 
-    The schema comes from the signature, the descriptions from the docstring (Google, NumPy or Sphinx style). A parameter
-    annotated `ToolContext` is filled in and not shown to the model. A method's first parameter must be called `self`.
+    The schema comes from the signature, the descriptions from the docstring (Google, NumPy or Sphinx style). A
+    parameter annotated `ToolContext` is filled in and not shown to the model. A method's first parameter must be called
+    `self`.
 
     A subclass overrides a tool by decorating its own method of that name, and takes one away with `name = None`.
 
@@ -96,8 +97,8 @@ def collect_tools(instance: object) -> list[Tool]:
             elif name in found:
                 if value is not None:
                     raise InvalidArgumentError(
-                        f"{cls.__qualname__}.{name} overrides a tool without @tool. Decorate it, or write {name} = None "
-                        "to take the tool away."
+                        f"{cls.__qualname__}.{name} overrides a tool without @tool. Decorate it, or write "
+                        f"{name} = None to take the tool away."
                     )
                 del found[name]
     return [getattr(instance, name) for name in found]

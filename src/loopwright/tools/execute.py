@@ -18,11 +18,11 @@ FunctionKind: TypeAlias = Literal["async", "async-generator", "sync", "generator
 
 def kind_of(function: Callable[..., Any]) -> FunctionKind:
     """How a function must be run."""
-    target = inspect.unwrap(function)
+    target: Any = inspect.unwrap(function)
     while isinstance(target, functools.partial):
         target = target.func
     if not inspect.isroutine(target) and not inspect.isclass(target):
-        target = getattr(type(target), "__call__", target)  # noqa: B004  # an object that is called like a function
+        target = getattr(cast("object", type(target)), "__call__", target)  # noqa: B004  # an object that is called like a function
     if inspect.isasyncgenfunction(target):
         return "async-generator"
     if inspect.iscoroutinefunction(target):
@@ -30,14 +30,12 @@ def kind_of(function: Callable[..., Any]) -> FunctionKind:
     return "generator" if inspect.isgeneratorfunction(target) else "sync"
 
 
-async def execute(
-    kind: FunctionKind, function: Callable[[], Any], context: ToolContext[Any] | None, name: str
-) -> Any:
+async def execute(kind: FunctionKind, function: Callable[[], Any], context: ToolContext[Any] | None, name: str) -> Any:
     """Run a function and give its result.
 
     Async functions are awaited here. Others run in a worker thread, with the context variables of the caller; when the
-    run is cancelled the thread is left to itself, for Python cannot stop it. What a generator yields is progress, and the
-    last of it the result.
+    run is cancelled the thread is left to itself, for Python cannot stop it. What a generator yields is progress, and
+    the last of it the result.
 
     Args:
         kind: What `function` is.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 from pydantic_core import SchemaValidator, from_json
@@ -11,7 +11,7 @@ from pydantic_core import SchemaValidator, from_json
 from ..errors import ToolInputError
 
 if TYPE_CHECKING:
-    from .tool import Tool
+    from .base import Tool
 
 __all__ = ["parse_object", "unknown_tool_message", "validate_arguments"]
 
@@ -36,7 +36,9 @@ def validate_arguments(validator: SchemaValidator, arguments: str, tool_name: st
     try:
         values: dict[str, Any] = validator.validate_json(_object_text(arguments))
     except ValidationError as error:
-        problems = [(_path(item["loc"]), item["msg"]) for item in error.errors(include_url=False, include_context=False)]
+        problems = [
+            (_path(item["loc"]), item["msg"]) for item in error.errors(include_url=False, include_context=False)
+        ]
         raise _input_error(tool_name, problems, arguments) from None
     except UnicodeError:
         raise _input_error(tool_name, [("", "The text is not valid Unicode.")], arguments) from None
@@ -55,7 +57,7 @@ def parse_object(arguments: str, tool_name: str) -> dict[str, Any]:
         raise _input_error(tool_name, [("", f"Invalid JSON: {error}")], arguments) from None
     if not isinstance(value, dict):
         raise _input_error(tool_name, [("", "Input should be an object")], arguments)
-    return value
+    return cast("dict[str, Any]", value)
 
 
 def _object_text(arguments: str) -> str:

@@ -12,7 +12,7 @@ from ..errors import LoopwrightError
 from ..messages import FilePart, ImagePart, TextPart, ToolResultPart
 
 if TYPE_CHECKING:
-    from .tool import Tool
+    from .base import Tool
 
 __all__ = ["ToolOutput", "ToolOutputError", "to_result"]
 
@@ -75,7 +75,7 @@ def _content(value: Any, name: str) -> tuple[ToolResultPart, ...]:
 def _is_parts(value: Any) -> bool:
     return (
         isinstance(value, list | tuple)
-        and bool(value)
+        and bool(cast("Sequence[Any]", value))
         and all(isinstance(item, TextPart | ImagePart | FilePart) for item in cast("Sequence[Any]", value))
     )
 

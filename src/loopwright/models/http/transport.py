@@ -29,7 +29,9 @@ class Timeouts:
         for name in ("connect", "read"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
-                raise InvalidArgumentError(f"Timeouts.{name} must be a positive number of seconds or None, not {value!r}.")
+                raise InvalidArgumentError(
+                    f"Timeouts.{name} must be a positive number of seconds or None, not {value!r}."
+                )
 
 
 class HTTPResponse(Protocol):

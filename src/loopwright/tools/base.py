@@ -6,10 +6,10 @@ import copy
 import functools
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Concatenate, Generic, ParamSpec, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, cast, overload
 
 from pydantic_core import SchemaValidator
-from typing_extensions import Self, TypeVar
+from typing_extensions import TypeVar
 
 from ..errors import InvalidArgumentError, ToolSchemaError
 from ..models.base import ToolDeclaration
@@ -74,7 +74,7 @@ class Tool:
             )
         if max_result_chars is not None and max_result_chars < 1:
             raise InvalidArgumentError(f"max_result_chars of {name!r} must be positive, not {max_result_chars!r}.")
-        schema = {"type": "object", "properties": {}} if parameters is None else dict(parameters)
+        schema: dict[str, Any] = {"type": "object", "properties": {}} if parameters is None else dict(parameters)
         if schema.get("type") != "object":
             raise InvalidArgumentError(
                 f"The parameters of {name!r} must be a JSON schema of an object (type: object), "
@@ -173,7 +173,7 @@ class Tool:
         other = copy.copy(self)
         for name, value in changes.items():
             setattr(other, "_description" if name == "description" else name, value)
-        other._declaration = None
+        other._declaration = None  # noqa: SLF001  # its own kind
         return other
 
     def __repr__(self) -> str:
@@ -276,8 +276,7 @@ class FunctionTool(Tool, Generic[P, R]):
         if instance is None or not self._is_method:
             return self
         bound = copy.copy(self)
-        bound._instance = instance
-        bound._declaration = self._declaration
+        bound._instance = instance  # noqa: SLF001  # its own kind
         return bound
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
