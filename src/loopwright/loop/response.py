@@ -127,6 +127,7 @@ async def ask(
     options: StreamOptions,
     metadata: RequestMetadata,
     *,
+    with_metadata: bool,
     waits: AbortableWaits,
 ) -> ModelResponse:
     """Call the stream function, once.
@@ -136,5 +137,5 @@ async def ask(
     """
     function = cast("Callable[..., Any]", stream)
     arguments = (model, context, options, metadata)
-    answer = await waits.call(function, *arguments[: 4 if takes_metadata(stream) else 3])
+    answer = await waits.call(function, *arguments[: 4 if with_metadata else 3])
     return ModelResponse(answer, waits)

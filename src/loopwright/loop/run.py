@@ -51,7 +51,7 @@ from .options import (
     StreamFunction,
     TurnFinished,
 )
-from .response import ModelResponse, ask
+from .response import ModelResponse, ask, takes_metadata
 from .view import RequestView
 from .waits import AbortableWaits
 
@@ -136,6 +136,7 @@ class LoopRun:
         self._views: dict[tuple[str, str, str], RequestView] = {}
         self._batch: ToolBatch | None = None
         self._response: ModelResponse | None = None
+        self._signature: tuple[StreamFunction, bool] | None = None
         self._turns = 0
 
     # ------------------------------------------------------------ the loop
@@ -288,8 +289,15 @@ class LoopRun:
             context,
             replace(turn.stream_options, signal=self.signal),
             RequestMetadata(len(self.history), sources),
+            with_metadata=self._takes_metadata(turn.stream),
             waits=self._waits,
         )
+
+    def _takes_metadata(self, stream: StreamFunction) -> bool:
+        """Reading a signature costs more than all else that a request costs here (40 µs), so it is read once."""
+        if self._signature is None or self._signature[0] is not stream:
+            self._signature = stream, takes_metadata(stream)
+        return self._signature[1]
 
     def _view(self, turn: _Turn) -> tuple[list[Message], list[RequestSource]]:
         if turn.messages is not None:
