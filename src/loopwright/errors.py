@@ -35,6 +35,7 @@ The tree::
     │   │   └── ServerError             5xx
     │   └── LocalModelError             the local model cannot be had, started or reached
     ├── ToolInputError                  arguments that do not fit a tool
+    ├── ToolOutputError                 a tool returned what cannot be told to a model
     ├── ToolRetry                       raised by a tool: tell the model to try again
     └── AbortRun                        raised by a tool: end the run now
 
@@ -85,6 +86,7 @@ __all__ = [
     "StreamProtocolError",
     "StreamTruncatedError",
     "ToolInputError",
+    "ToolOutputError",
     "ToolRetry",
     "ToolSchemaError",
     "UnknownModelError",
@@ -134,6 +136,15 @@ class LoopwrightError(Exception):
     def usage(self) -> Usage | None:
         """Tokens used by the failed run so far, None when unknown."""
         return self.partial.usage if self.partial is not None else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The message is made from the arguments of `__init__`, so that calling it again with the message, as
+        # exceptions are copied and unpickled, would fail or wrap the message in another.
+        return _rebuilt, (type(self), self.args), self.__dict__
+
+
+def _rebuilt(cls: type[LoopwrightError], args: tuple[Any, ...]) -> LoopwrightError:
+    return cls.__new__(cls, *args)
 
 
 def attach_partial(error: BaseException, partial: Partial) -> None:
@@ -419,6 +430,10 @@ class ToolInputError(LoopwrightError):
     def __init__(self, message: str, *, errors: Sequence[tuple[str, str]] = ()) -> None:
         self.errors = tuple(errors)
         super().__init__(message)
+
+
+class ToolOutputError(LoopwrightError):
+    """A tool returned what cannot be told to a model. The message says what to return instead."""
 
 
 class ToolRetry(LoopwrightError):

@@ -67,6 +67,9 @@ __all__ = [
 ]
 
 
+_NOT_DATA = Field(exclude=True)
+
+
 # ---------------------------------------------------------------- one model answer
 
 
@@ -186,11 +189,11 @@ class ResponseError:
 
     Attributes:
         message: What there is of the answer.
-        error: The cause, where there is an exception; it is what the run raises.
+        error: The cause, where there is an exception; it is what the run raises, and it is not serialised.
     """
 
     message: AssistantMessage
-    error: Exception | None = None
+    error: Annotated[Exception | None, _NOT_DATA] = None
     type: Literal["response-error"] = "response-error"
 
 
@@ -375,9 +378,6 @@ class ErrorInfo:
     def of(cls, error: BaseException) -> ErrorInfo:
         """Describe an exception."""
         return cls(type(error).__name__, str(error))
-
-
-_NOT_DATA = Field(exclude=True)
 
 
 @dataclass(slots=True)

@@ -164,7 +164,8 @@ class ToolCallPart:
         if text in ("", "null"):
             return {}
         try:
-            value = from_json(text)
+            # Encoded here, for the parser takes a string with lone surrogates for no string at all.
+            value = from_json(text.encode())
         except ValueError:
             return None
         return cast("dict[str, Any]", value) if isinstance(value, dict) else None
@@ -413,6 +414,10 @@ class ApprovalMessage:
     content: tuple[ToolApprovalResponsePart, ...]
     created_at: float | None = None
     role: Literal["approval"] = "approval"
+
+    def __post_init__(self) -> None:
+        if type(self.content) is not tuple:
+            object.__setattr__(self, "content", tuple(self.content))
 
 
 Message: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage | ApprovalMessage

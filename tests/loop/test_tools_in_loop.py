@@ -399,3 +399,58 @@ async def test_T81_the_exception_carries_what_was_done() -> None:
         await run_agent_loop("hi", history, options(Streams(calls("t")), named("t", lambda: "ok"), max_turns=1))
     assert caught.value.messages == tuple(history)
     assert roles(caught.value.messages) == "u a t"
+
+
+# ---------------------------------------------------------------- time limits
+
+
+@pytest.mark.parametrize("cap", [1, 2, 8])
+async def test_T116_a_tool_that_is_too_slow_is_cancelled_and_its_siblings_are_not(cap: int) -> None:
+    ended: list[str] = []
+
+    @tool(timeout=0.01)
+    async def slow() -> None:
+        """Wait for ever."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append("slow")
+
+    history = list[Message]()
+    final = await run_agent_loop(
+        "hi",
+        history,
+        options(Streams(calls("slow", "fast"), "ok"), slow, named("fast", lambda: "real"), max_parallel_tool_calls=cap),
+    )
+    assert [(m.tool_name, m.status) for m in history[2:4]] == [("slow", "timeout"), ("fast", "success")]
+    assert history[2].text == "The tool 'slow' took longer than 0.01 s and was cancelled."
+    assert (ended, final.text) == (["slow"], "ok")
+    valid(history)
+
+
+async def test_T116_a_tool_that_does_not_end_in_its_grace_is_left() -> None:
+    release = anyio.Event()
+
+    @tool(timeout=0.01)
+    async def stubborn() -> None:
+        """Do not end."""
+        with anyio.CancelScope(shield=True):
+            await release.wait()
+
+    history = list[Message]()
+    final = await run_agent_loop("hi", history, options(Streams(calls("stubborn"), "ok"), stubborn, cancel_grace=0.0))
+    assert (history[2].status, final.text) == ("timeout", "ok")
+    valid(history)
+    release.set()
+    await anyio.wait_all_tasks_blocked()
+
+
+async def test_T116_a_tool_in_time_is_not_told_of_its_limit() -> None:
+    @tool(timeout=5)
+    async def quick() -> str:
+        """Be quick."""
+        return "in time"
+
+    history = list[Message]()
+    await run_agent_loop("hi", history, options(Streams(calls("quick"), "ok"), quick))
+    assert (history[2].status, history[2].text) == ("success", "in time")

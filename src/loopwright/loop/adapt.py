@@ -6,7 +6,7 @@ Where nothing needs to change, the message itself is returned: what was encoded 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TypeVar
@@ -18,6 +18,7 @@ from ..messages import (
     ImagePart,
     ProviderPart,
     ReasoningPart,
+    SourcePart,
     TextPart,
     ToolApprovalRequestPart,
     ToolCallPart,
@@ -78,10 +79,16 @@ def adapt_assistant(message: AssistantMessage, ids: Sequence[str], *, same_model
     content: list[AssistantPart] = []
     for part in message.content:
         if isinstance(part, ToolCallPart):
-            content.append(_adapt_call(part, next(call_ids), same_model=same_model))
+            call_id = next(call_ids)
+            # A call that its provider ran has its result in a block that only that provider understands.
+            if same_model or not part.provider_executed:
+                content.append(_adapt_call(part, call_id, same_model=same_model))
         elif not isinstance(part, ToolApprovalRequestPart):
             content.extend(_adapt_part(part, same_model=same_model))
-    return message if _same_parts(content, message.content) else replace(message, content=tuple(content))
+    provider_data = message.provider_data if same_model else None
+    if _same_parts(content, message.content) and provider_data is message.provider_data:
+        return message
+    return replace(message, content=tuple(content), provider_data=provider_data)
 
 
 def _adapt_part(part: AssistantPart, *, same_model: bool) -> Iterable[AssistantPart]:
@@ -94,14 +101,14 @@ def _adapt_part(part: AssistantPart, *, same_model: bool) -> Iterable[AssistantP
             yield part
         case ReasoningPart():
             if same_model:
-                if part.text or part.signature or part.redacted or part.provider_data:
+                if part.text or part.signature or part.redacted or part.id or part.provider_data:
                     yield part
             elif part.text and part.redacted is None:
                 yield TextPart(part.text)
         case ProviderPart():
             if same_model:
                 yield part
-        case ImagePart() | FilePart() if part.provider_data is not None and not same_model:
+        case ImagePart() | FilePart() | SourcePart() if part.provider_data is not None and not same_model:
             yield replace(part, provider_data=None)
         case _:
             yield part
@@ -117,23 +124,24 @@ def _same_parts(new: Sequence[object], old: Sequence[object]) -> bool:
     return len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))
 
 
-def fit_id(call_id: str, capabilities: Capabilities, taken: Iterable[str] = ()) -> str:
+def fit_id(call_id: str, capabilities: Capabilities, taken: Collection[str] = ()) -> str:
     """An id that the vendor takes: the same for the same id, and none that is taken.
 
     Args:
-        call_id: The id as the writing model gave it.
+        call_id: The id as the writing model gave it; it is kept where it fits.
         capabilities: What the model at hand takes.
-        taken: Ids that stand for other calls of the conversation.
+        taken: Ids that stand for other calls of the conversation; a set, where there may be many.
     """
     limit = capabilities.tool_call_id_max_length
     fitted = _in_alphabet(call_id, capabilities.tool_call_id_pattern)
     fits = bool(fitted) and (limit is None or len(fitted) <= limit)
     if capabilities.tool_call_id_exact_length:
         fits = fits and len(fitted) == limit
-    others = set(taken)
     attempt = 0
-    while not fits or fitted in others:
-        digest = blake2b(f"{call_id}/{attempt}".encode("utf-8", "surrogatepass")).hexdigest()
+    while not fits or fitted in taken:
+        # A constant id would try all the digests it had before, were the number of the call not in the seed.
+        seed = f"{call_id}/{len(taken) + attempt}" if attempt else call_id
+        digest = blake2b(seed.encode("utf-8", "surrogatepass")).hexdigest()
         fitted = digest[: limit if capabilities.tool_call_id_exact_length else min(limit or 24, 24)]
         fits = True
         attempt += 1

@@ -10,6 +10,7 @@ prefix grows.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -36,15 +37,17 @@ __all__ = ["ToolBatch"]
 class _CallRun:
     """One call of the batch, from waiting to its result."""
 
-    __slots__ = ("batch", "call", "crash", "ended", "outcome", "prepared", "result", "scope", "started")
+    __slots__ = ("batch", "call", "crash", "ended", "give_up_at", "outcome", "prepared", "result", "scope", "timed_out")
 
     def __init__(self, call: ToolCallPart, batch: ToolBatch) -> None:
         self.call = call
         self.batch = batch
         self.prepared: PreparedCall | None = None
         self.scope: CancelScope | None = None
-        self.started = False
         self.ended = False
+        # When its time is over the tool is cancelled; when the grace is over too, it is waited for no longer.
+        self.timed_out = False
+        self.give_up_at = math.inf
         # What the tool's task left: a result, or what ended it. Read when the consumer comes to it.
         self.outcome: ToolResultMessage | None = None
         self.crash: Exception | SystemExit | KeyboardInterrupt | None = None
@@ -58,6 +61,7 @@ class _CallRun:
         try:
             with self.scope:
                 self.outcome = await run_call(self.call, self.prepared, self.batch.context, self.report)
+            self.timed_out = self.outcome is None and anyio.current_time() >= self.scope.deadline
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             self.crash = error
         finally:
@@ -81,6 +85,7 @@ class ToolBatch:
         waits: AbortableWaits,
         *,
         max_parallel: int,
+        cancel_grace: float,
     ) -> None:
         """Prepare a batch; nothing runs yet.
 
@@ -90,11 +95,13 @@ class ToolBatch:
             history: Where results are written, in source order.
             waits: The run's waits.
             max_parallel: How many calls run at once.
+            cancel_grace: Seconds that a cancelled tool is given to end.
         """
         self.context = context
         self._runs = [_CallRun(call, self) for call in calls]
         self._history = history
         self._waits = waits
+        self._cancel_grace = cancel_grace
         self._serial = any((tool := context.tools.get(call.name)) is not None and tool.sequential for call in calls)
         self._cap = 1 if self._serial else max_parallel
         self._next_start = 0
@@ -138,7 +145,6 @@ class ToolBatch:
         run = self._runs[self._next_start]
         self._next_start += 1
         self._running += 1
-        run.started = True
         self._launching = run
         self._out.append(ToolExecutionStart(run.call))
 
@@ -152,12 +158,25 @@ class ToolBatch:
             return
         run.prepared = prepared
         run.scope = CancelScope()
+        if prepared.tool.timeout is not None:
+            run.scope.deadline = anyio.current_time() + prepared.tool.timeout
+            run.give_up_at = run.scope.deadline + self._cancel_grace
         spawn(run.host, f"loopwright tool {run.call.name}")
 
     async def _wait(self) -> None:
-        if not self._inbox:
-            self._wake = anyio.Event()
+        if self._inbox:
+            return
+        self._wake = anyio.Event()
+        give_up_at = min(run.give_up_at for run in self._runs if not run.ended)
+        if give_up_at == math.inf:
             await self._wake.wait()
+            return
+        with CancelScope(deadline=give_up_at):
+            await self._wake.wait()
+        for run in self._runs:
+            if not run.ended and run.give_up_at <= anyio.current_time():
+                run.timed_out = True
+                self._inbox.append(run)
 
     def _take(self, item: tuple[_CallRun, Any] | _CallRun) -> None:
         if isinstance(item, tuple):
@@ -172,6 +191,10 @@ class ToolBatch:
         self._settle(item, item.outcome or self._interrupted(item))
 
     def _interrupted(self, run: _CallRun) -> ToolResultMessage:
+        if run.timed_out and run.prepared is not None:
+            seconds = run.prepared.tool.timeout
+            text = f"The tool {run.call.name!r} took longer than {seconds:g} s and was cancelled."
+            return make_result(run.call, text, "timeout", self.context.clock)
         text = f"The tool {run.call.name!r} was cancelled from within and gave no result."
         return make_result(run.call, text, "error", self.context.clock)
 

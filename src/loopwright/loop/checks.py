@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from ..errors import ContentRequiredError, InvalidArgumentError, InvalidContentError, InvalidInputError
 from ..messages import (
     ApprovalMessage,
     AssistantMessage,
+    AssistantPart,
     FilePart,
     ImagePart,
     Message,
     TextPart,
+    ToolApprovalResponsePart,
     ToolResultMessage,
+    ToolResultPart,
     UserMessage,
     UserPart,
 )
-from ..models.base import ModelIdentity
+from ..models.base import ModelIdentity, StreamOptions
 from ..tools.base import Tool
 from .options import Content, LoopOptions
 
-__all__ = ["check_content", "check_history", "check_options"]
+__all__ = ["check_content", "check_history", "check_options", "not_a_message"]
 
 
 # ---------------------------------------------------------------- content
@@ -54,7 +57,7 @@ def _parts(content: Any) -> Iterable[Any]:
     if content is None:
         raise ContentRequiredError("There is no content. Say something: text that is not blank, an image or a file.")
     if isinstance(content, Sequence) and not isinstance(content, bytes | bytearray):
-        return cast("Any", content)
+        return cast("Iterable[Any]", content)
     raise InvalidContentError(
         f"The content must be a string or a list of TextPart, ImagePart and FilePart, not {type(content).__name__}."
     )
@@ -65,6 +68,7 @@ def _checked_part(part: Any, at: int, model: ModelIdentity) -> UserPart:
         case TextPart(text=text):
             if not isinstance(text, str):
                 raise InvalidContentError(f"Part {at} of the content: its text is {type(text).__name__}, not a string.")
+            _check_unicode(text, at)
         case ImagePart():
             _check_source(part, at, "image")
             if not model.capabilities.images:
@@ -81,12 +85,25 @@ def _checked_part(part: Any, at: int, model: ModelIdentity) -> UserPart:
     return checked
 
 
+def _check_unicode(text: str, at: int) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidContentError(
+            f"Part {at} of the content: its text has a lone surrogate at character {error.start}, which cannot be "
+            "sent. Decode bytes with errors='replace'."
+        ) from None
+
+
 def _check_source(part: ImagePart | FilePart, at: int, kind: str) -> None:
     where = f"Part {at} of the content, an {kind}," if kind == "image" else f"Part {at} of the content, a {kind},"
     data: object = part.data
-    if data is None and not part.url:
+    url: object = part.url
+    if url is not None and not isinstance(url, str):
+        raise InvalidContentError(f"{where} has a url of type {type(url).__name__}. Give a string.")
+    if data is None and not url:
         raise InvalidContentError(f"{where} has neither data nor url. Give one of them.")
-    if data is not None and part.url is not None:
+    if data is not None and url is not None:
         raise InvalidContentError(f"{where} has both data and url. Give one of them.")
     if data is None:
         return
@@ -116,9 +133,21 @@ def check_options(options: LoopOptions) -> None:
         raise InvalidArgumentError(" ".join(problems))
 
 
+_IDENTITY = ("provider", "api", "name", "capabilities")
+_CALLBACKS = ("get_steering_messages", "get_follow_up_messages", "prepare_request", "finish_turn", "clock")
+
+
 def _option_problems(options: LoopOptions) -> Iterable[str]:
+    if not all(hasattr(options.model, name) for name in _IDENTITY):
+        yield f"model must say who it is (a ModelInfo or a model), not {options.model!r}."
     if not callable(options.stream):
         yield f"stream must be a function that asks the model, not {options.stream!r}: the loop looks no provider up."
+    if not isinstance(options.stream_options, StreamOptions):
+        yield f"stream_options must be StreamOptions, not {type(options.stream_options).__name__}."
+    for name in _CALLBACKS:
+        callback: object = getattr(options, name)
+        if callback is not None and not callable(callback):
+            yield f"{name} must be a function or None, not {callback!r}."
     counts = (("max_turns", True), ("max_parallel_tool_calls", False), ("max_tool_calls_per_step", True))
     for name, may_be_none in counts:
         value: object = getattr(options, name)
@@ -131,6 +160,9 @@ def _option_problems(options: LoopOptions) -> Iterable[str]:
 
 
 def _tool_problems(tools: Sequence[Tool]) -> Iterable[str]:
+    if not isinstance(tools, Sequence) or isinstance(tools, str):
+        yield f"tools must be a list of Tool objects, not {tools!r}."
+        return
     names: set[str] = set()
     for tool in tools:
         if not isinstance(tool, Tool):
@@ -144,19 +176,29 @@ def _tool_problems(tools: Sequence[Tool]) -> Iterable[str]:
 # ---------------------------------------------------------------- history
 
 
+_PARTS: tuple[tuple[type[Message], tuple[type, ...]], ...] = (
+    (UserMessage, get_args(UserPart)),
+    (AssistantMessage, get_args(AssistantPart)),
+    (ToolResultMessage, get_args(ToolResultPart)),
+    (ApprovalMessage, (ToolApprovalResponsePart,)),
+)
+
+
 def check_history(history: Sequence[Message], *, needs_user: bool = False) -> None:
-    """Check that a history is made of messages.
+    """Check that a history is made of messages, and messages of their parts.
 
     Args:
         history: The messages.
         needs_user: Whether one of them must be the user's, for there is no new input.
 
     Raises:
+        InvalidContentError: A message holds what is none of its parts.
         InvalidInputError: It holds something else, or no user input.
     """
+    if not isinstance(history, Sequence) or isinstance(history, str | bytes | bytearray):
+        raise InvalidInputError(f"The history must be a list of messages, not {type(history).__name__}.")
     for at, message in enumerate(history):
-        if not isinstance(message, UserMessage | AssistantMessage | ToolResultMessage | ApprovalMessage):
-            raise InvalidInputError(_not_a_message(message, at))
+        _check_parts(message, at)
     if needs_user and not any(isinstance(message, UserMessage) for message in history):
         raise InvalidInputError(
             "There is no new content, and the history has no user message to go on from. Give content, or a history "
@@ -164,17 +206,32 @@ def check_history(history: Sequence[Message], *, needs_user: bool = False) -> No
         )
 
 
-def _not_a_message(message: object, at: int) -> str:
+def _check_parts(message: Message, at: int) -> None:
+    for kind, allowed in _PARTS:
+        if isinstance(message, kind):
+            for n, part in enumerate(message.content):
+                if not isinstance(part, allowed):
+                    names = ", ".join(cls.__name__ for cls in allowed)
+                    raise InvalidContentError(
+                        f"Part {n} of message {at}, of role {message.role}, is {type(part).__name__}; it must be one "
+                        f"of {names}."
+                    )
+            return
+    raise not_a_message(message, at)
+
+
+def not_a_message(message: object, at: int) -> InvalidInputError:
+    """The error for what stands in a history at `at` and is no message."""
+    kind = type(message).__name__
     role: object = getattr(message, "role", None)
     if isinstance(message, dict):
         role = cast("dict[str, object]", message).get("role")
     if role in ("system", "developer"):
-        return (
+        return InvalidInputError(
             f"Message {at} is a {role} message. The system prompt does not stand in the history; give it as the "
             "agent's instructions (or the loop's system)."
         )
-    kind = type(message).__name__
-    return (
-        f"Message {at} is {kind}, not a message. Use UserMessage, AssistantMessage and ToolResultMessage; stored JSON is "
-        "read with load_messages."
+    return InvalidInputError(
+        f"Message {at} is {kind}, not a message. Use UserMessage, AssistantMessage and ToolResultMessage; stored JSON "
+        "is read with load_messages."
     )

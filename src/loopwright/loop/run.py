@@ -323,7 +323,8 @@ class LoopRun:
         )
         runnable = [call for call in calls if not any(call is other for other in declared_only)]
         cap = self.options.max_parallel_tool_calls
-        return ToolBatch(runnable, context, self.history, self._waits, max_parallel=cap)
+        grace = self.options.cancel_grace
+        return ToolBatch(runnable, context, self.history, self._waits, max_parallel=cap, cancel_grace=grace)
 
     def _check_can_go_on(self, message: AssistantMessage, calls: Sequence[ToolCallPart]) -> None:
         """Refuse an answer whose calls must not run; the batch then pairs them with errors."""

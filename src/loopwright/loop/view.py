@@ -7,7 +7,8 @@ answered is looked at again, for a result may still come.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import is_
 
 from ..errors import LoopwrightError
 from ..messages import (
@@ -20,6 +21,7 @@ from ..messages import (
 )
 from ..models.base import ModelIdentity
 from .adapt import adapt_assistant, adapt_result, adapt_user, fit_id, is_same_model
+from .checks import not_a_message
 from .options import HistorySource, RequestSource, ToolRepairSource
 
 __all__ = ["RequestView"]
@@ -41,20 +43,28 @@ class RequestView:
     """The view of one growing history, for one model."""
 
     __slots__ = (
-        "_created_at", "_ids", "_last", "_messages", "_model", "_open", "_open_at", "_read", "_results", "_sources",
+        "_created_at", "_is_same", "_messages", "_model", "_open", "_open_at", "_results", "_seen", "_sources",
+        "_taken",
     )  # fmt: skip
 
-    def __init__(self, model: ModelIdentity) -> None:
+    def __init__(
+        self, model: ModelIdentity, *, is_same: Callable[[AssistantMessage, ModelIdentity], bool] | None = None
+    ) -> None:
+        """Begin with nothing read.
+
+        Args:
+            model: Who will read it.
+            is_same: Whether the model wrote an answer. Default: provider, wire and name are all equal.
+        """
         self._model = model
+        self._is_same = is_same or is_same_model
         self._reset()
 
     def _reset(self) -> None:
         self._messages: list[Message] = []
         self._sources: list[RequestSource] = []
-        self._read = 0
-        self._last: Message | None = None
-        # Ids as another model wrote them, and as this one is sent them.
-        self._ids: dict[str, str] = {}
+        self._seen: list[Message] = []
+        self._taken: set[str] = set()
         # The latest answer, while calls of it wait: where it stands, its calls, and the results that came.
         self._open: list[_OpenCall] = []
         self._open_at = 0
@@ -71,14 +81,14 @@ class RequestView:
             Messages and sources, of equal length; the lists are the receiver's own.
 
         Raises:
+            InvalidInputError: The history holds what is no message.
             LoopwrightError: The view broke its own promise.
         """
-        if self._read > len(history) or (self._read and history[self._read - 1] is not self._last):
+        if len(self._seen) > len(history) or not all(map(is_, self._seen, history)):
             self._reset()
-        for at in range(self._read, len(history)):
+        for at in range(len(self._seen), len(history)):
             self._take(history[at], at)
-        self._read = len(history)
-        self._last = history[-1] if history else None
+            self._seen.append(history[at])
         messages, sources = list(self._messages), list(self._sources)
         for message, source in self._closing():
             messages.append(message)
@@ -102,13 +112,15 @@ class RequestView:
                 self._take_result(message, at)
             case ApprovalMessage():
                 return
+            case _:
+                raise not_a_message(message, at)
 
     def _add(self, message: Message, source: RequestSource) -> None:
         self._messages.append(message)
         self._sources.append(source)
 
     def _add_assistant(self, message: AssistantMessage, at: int) -> None:
-        same_model = is_same_model(message, self._model)
+        same_model = self._is_same(message, self._model)
         calls = message.tool_calls
         sent_ids = [self._sent_id(call, at, n, same_model=same_model) for n, call in enumerate(calls)]
         self._add(adapt_assistant(message, sent_ids, same_model=same_model), HistorySource(at))
@@ -120,15 +132,15 @@ class RequestView:
         self._created_at = message.created_at
 
     def _sent_id(self, call: ToolCallPart, at: int, n: int, *, same_model: bool) -> str:
-        """The id to send: an id of the model's own is an opaque token and stays."""
-        if same_model and call.id:
-            return call.id
-        known = self._ids.get(call.id) if call.id else None
-        if known is None:
-            known = fit_id(call.id or f"call_{at}_{n}", self._model.capabilities, self._ids.values())
-            if call.id:
-                self._ids[call.id] = known
-        return known
+        """The id to send: an id of the model's own is an opaque token and stays, any other is made fit and unique.
+
+        Nothing could be told to answer a call without an id, so such a call is given one even by its own model.
+        """
+        sent = call.id
+        if not (same_model and sent):
+            sent = fit_id(sent or f"call_{at}_{n}", self._model.capabilities, self._taken)
+        self._taken.add(sent)
+        return sent
 
     def _take_result(self, message: ToolResultMessage, at: int) -> None:
         """Answer the first open call of that id; what answers none is dropped."""
@@ -145,10 +157,9 @@ class RequestView:
     # ------------------------------------------------------------ pairing
 
     def _closing(self) -> list[tuple[Message, RequestSource]]:
-        """The results of the latest answer in the order of its calls, with repairs for those that are missing."""
-        return [
-            self._results[n] if n in self._results else self._repair(waiting) for n, waiting in enumerate(self._open)
-        ]
+        """The results of the latest answer as they came, then repairs for those that are missing."""
+        repairs = [self._repair(waiting) for n, waiting in enumerate(self._open) if n not in self._results]
+        return [*self._results.values(), *repairs]
 
     def _repair(self, waiting: _OpenCall) -> tuple[Message, RequestSource]:
         """A result for a call that has none. It takes the answer's time, so that equal histories give equal bytes."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-__all__ = ["Auth", "Secret", "bearer", "header_key"]
+from ..errors import InvalidArgumentError
+
+__all__ = ["Auth", "Secret", "bearer", "checked_headers", "header_key"]
 
 Auth: TypeAlias = Callable[[], Mapping[str, str]]
 """Gives the headers that authenticate a request; asked anew for each, so that a token may be renewed."""
@@ -17,7 +19,8 @@ class Secret:
     __slots__ = ("_value",)
 
     def __init__(self, value: str) -> None:
-        self._value = value
+        """Hold `value`, without white space around it: keys are often read from files."""
+        self._value = value.strip()
 
     def reveal(self) -> str:
         """The string itself."""
@@ -42,3 +45,20 @@ def header_key(name: str, key: Secret | str | None, *, prefix: str = "") -> Auth
         return {} if secret is None else {name: prefix + secret.reveal()}
 
     return headers
+
+
+def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers with names in lower case and values that HTTP can carry.
+
+    HTTP clients find bad values too, but quote them in their errors, keys included.
+
+    Raises:
+        InvalidArgumentError: A value holds a line break, another control character, or one that is not ASCII.
+    """
+    for name, value in headers.items():
+        if not (value.isascii() and value.isprintable()):
+            raise InvalidArgumentError(
+                f"The value of the HTTP header {name!r} holds a line break or a character that is not plain ASCII. "
+                "If it is made from an API key, check how the key was copied."
+            )
+    return {name.lower(): value for name, value in headers.items()}

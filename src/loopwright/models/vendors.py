@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from urllib.parse import quote
 
 from ..errors import InvalidArgumentError, MissingAPIKeyError
 from .auth import Auth, Secret, bearer, header_key
@@ -30,6 +31,9 @@ class Vendor:
         key_variables: Environment variables that may hold the key, the first found wins.
         url_variables: Environment variables that may hold another base URL.
         url_suffix: Added to a base URL from the environment that lacks it.
+        version_variables: Environment variables that may hold a dated API version, where a vendor has such.
+        versioned_path: What goes between the vendor's address and the wire's path when one of them is set; `{model}`
+            stands for the model's name. The version itself becomes the query `api-version`.
         needs_key: Whether a request without a key is refused.
         auth_header: Where the key goes.
         quirks: The dialect.
@@ -42,6 +46,8 @@ class Vendor:
     key_variables: tuple[str, ...] = ()
     url_variables: tuple[str, ...] = ()
     url_suffix: str = ""
+    version_variables: tuple[str, ...] = ()
+    versioned_path: str = ""
     needs_key: bool = True
     auth_header: Literal["authorization", "api-key"] = "authorization"
     quirks: ChatQuirks = ChatQuirks()  # noqa: RUF009  # immutable
@@ -69,26 +75,30 @@ class Vendor:
             provider=self.name,
             name=name,
             codec=codec,
-            base_url=base_url or self._address(),
+            base_url=base_url or self._address(name),
             auth=self._auth(api_key),
             headers=self.headers,
             **options,
         )
 
-    def _address(self) -> str:
-        for variable in self.url_variables:
-            url = os.environ.get(variable, "").rstrip("/")
-            if url:
-                return url if url.endswith(self.url_suffix) else url + self.url_suffix
-        if not self.base_url:
-            raise InvalidArgumentError(
-                f"The vendor {self.name!r} has no address of its own. Set {_either(self.url_variables)}, or give "
-                "base_url."
-            )
-        return self.base_url
+    def _address(self, model: str) -> str:
+        url = _first_set(self.url_variables)
+        if url is None:
+            if not self.base_url:
+                raise InvalidArgumentError(
+                    f"The vendor {self.name!r} has no address of its own. Set {_either(self.url_variables)}, "
+                    "or give base_url."
+                )
+            return self.base_url
+        url = url.rstrip("/").removesuffix(self.url_suffix)
+        version = _first_set(self.version_variables)
+        if version is None:
+            return url + self.url_suffix
+        path = self.versioned_path.replace("{model}", quote(model, safe=""))
+        return f"{url}{path}?api-version={quote(version, safe='')}"
 
     def _auth(self, api_key: str | None) -> Auth:
-        key = api_key or next((value for name in self.key_variables if (value := os.environ.get(name))), None)
+        key = api_key or _first_set(self.key_variables)
         if key is None and self.needs_key:
             raise MissingAPIKeyError(
                 f"There is no key for {self.name!r}. Set the environment variable {_either(self.key_variables)}, "
@@ -96,6 +106,11 @@ class Vendor:
             )
         secret = None if key is None else Secret(key)
         return bearer(secret) if self.auth_header == "authorization" else header_key(self.auth_header, secret)
+
+
+def _first_set(variables: tuple[str, ...]) -> str | None:
+    """What the first of the environment variables that is not blank holds."""
+    return next((value for name in variables if (value := os.environ.get(name, "").strip())), None)
 
 
 def _either(names: tuple[str, ...]) -> str:
@@ -127,6 +142,8 @@ VENDORS: Mapping[str, Vendor] = {
             ("AZURE_OPENAI_API_KEY",),
             ("AZURE_OPENAI_ENDPOINT",),
             url_suffix="/openai/v1",
+            version_variables=("OPENAI_API_VERSION", "AZURE_OPENAI_API_VERSION"),
+            versioned_path="/openai/deployments/{model}",
             auth_header="api-key",
             quirks=ChatQuirks(max_tokens_field="max_completion_tokens", refusal_field=True),
             capabilities=_OPENAI_IDS,
@@ -136,6 +153,7 @@ VENDORS: Mapping[str, Vendor] = {
             "deepseek",
             "https://api.deepseek.com/v1",
             ("DEEPSEEK_API_KEY",),
+            ("DEEPSEEK_BASE_URL",),
             quirks=_REASONING_CONTENT,
             capabilities=_TEXT_ONLY,
         ),
@@ -165,6 +183,7 @@ VENDORS: Mapping[str, Vendor] = {
             "openrouter",
             "https://openrouter.ai/api/v1",
             ("OPENROUTER_API_KEY",),
+            ("OPENROUTER_BASE_URL",),
             quirks=ChatQuirks(reasoning_field="reasoning_details"),
         ),
         Vendor(
@@ -174,6 +193,7 @@ VENDORS: Mapping[str, Vendor] = {
             "moonshot",
             "https://api.moonshot.ai/v1",
             ("MOONSHOT_API_KEY",),
+            ("MOONSHOT_BASE_URL",),
             quirks=_REASONING_CONTENT,
             capabilities=_NO_FILES,
         ),
@@ -181,7 +201,12 @@ VENDORS: Mapping[str, Vendor] = {
             "zai", "https://api.z.ai/api/paas/v4", ("ZAI_API_KEY",), quirks=_REASONING_CONTENT, capabilities=_NO_FILES
         ),
         Vendor("perplexity", "https://api.perplexity.ai", ("PERPLEXITY_API_KEY",), capabilities=_NO_FILES),
-        Vendor("huggingface", "https://router.huggingface.co/v1", ("HF_TOKEN",), capabilities=_NO_FILES),
+        Vendor(
+            "huggingface",
+            "https://router.huggingface.co/v1",
+            ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"),
+            capabilities=_NO_FILES,
+        ),
         Vendor(
             "gemini-openai",
             "https://generativelanguage.googleapis.com/v1beta/openai",
@@ -192,6 +217,7 @@ VENDORS: Mapping[str, Vendor] = {
             "http://127.0.0.1:11434/v1",
             ("OLLAMA_API_KEY",),
             ("OLLAMA_BASE_URL",),
+            url_suffix="/v1",
             needs_key=False,
             quirks=_REASONING,
             capabilities=_NO_FILES,
@@ -201,6 +227,7 @@ VENDORS: Mapping[str, Vendor] = {
             "http://127.0.0.1:8000/v1",
             ("VLLM_API_KEY",),
             ("VLLM_BASE_URL",),
+            url_suffix="/v1",
             needs_key=False,
             quirks=_LOCAL,
             capabilities=_NO_FILES,
@@ -210,6 +237,7 @@ VENDORS: Mapping[str, Vendor] = {
             "http://127.0.0.1:1234/v1",
             ("LMSTUDIO_API_KEY",),
             ("LMSTUDIO_BASE_URL",),
+            url_suffix="/v1",
             needs_key=False,
             quirks=_LOCAL,
             capabilities=_NO_FILES,
@@ -219,6 +247,7 @@ VENDORS: Mapping[str, Vendor] = {
             "http://127.0.0.1:8080/v1",
             ("LLAMACPP_API_KEY",),
             ("LLAMACPP_BASE_URL",),
+            url_suffix="/v1",
             needs_key=False,
             quirks=_LOCAL,
             capabilities=_NO_FILES,

@@ -10,6 +10,7 @@ from typing import Any, Self, TypeAlias, cast
 from zlib import crc32
 
 from ..events import (
+    File,
     ModelEvent,
     ReasoningDelta,
     ReasoningEnd,
@@ -17,6 +18,7 @@ from ..events import (
     ResponseDone,
     ResponseError,
     ResponseStart,
+    Source,
     TextDelta,
     TextEnd,
     TextStart,
@@ -24,7 +26,16 @@ from ..events import (
     ToolInputEnd,
     ToolInputStart,
 )
-from ..messages import AssistantMessage, AssistantPart, ReasoningPart, TextPart, ToolCallPart
+from ..messages import (
+    AssistantMessage,
+    AssistantPart,
+    FilePart,
+    ImagePart,
+    ReasoningPart,
+    SourcePart,
+    TextPart,
+    ToolCallPart,
+)
 from ..models.base import Capabilities, ModelRequest
 from ..usage import Usage
 
@@ -33,7 +44,14 @@ __all__ = ["Gate", "Script", "ScriptedModel", "ScriptedStream", "answer", "call"
 Gate: TypeAlias = Callable[[], Awaitable[object]]
 """Awaited in the middle of a stream: a barrier."""
 
-Script: TypeAlias = "str | AssistantMessage | Sequence[AssistantPart] | Sequence[ModelEvent | Gate] | Exception"
+Script: TypeAlias = (
+    str
+    | AssistantMessage
+    | AssistantPart
+    | Sequence[str | AssistantPart]
+    | Sequence[ModelEvent | Gate | Exception]
+    | Exception
+)
 """One answer: its text, the message, its parts, the events with gates between them, or the error that is raised."""
 
 
@@ -77,6 +95,10 @@ def events_of(message: AssistantMessage) -> list[ModelEvent]:
                 pieces = [arguments[at : at + 8] for at in range(0, len(arguments), 8)]
                 events.extend(ToolInputDelta(index, call_id, piece) for piece in pieces)
                 events.append(ToolInputEnd(index, call_id))
+            case SourcePart():
+                events.append(Source(part))
+            case FilePart() | ImagePart():
+                events.append(File(part))
             case _:
                 continue
     events.append(ResponseError(message) if message.failed else ResponseDone(message))
@@ -196,7 +218,7 @@ class ScriptedModel:
         at = len(self.requests)
         self.requests.append(request)
         if at >= len(self._script):
-            if not self._repeat_last:
+            if not (self._repeat_last and self._script):
                 raise AssertionError(
                     f"The scripted model was asked {at + 1} times, but its script has only {len(self._script)} "
                     f"answers. The last message it was sent: {request.context.messages[-1:]!r}"
@@ -216,17 +238,23 @@ class ScriptedModel:
             step = answer(step)
         if isinstance(step, AssistantMessage):
             return ScriptedStream(events_of(self._stamped(step)))
-        items = list(step)
-        if items and all(isinstance(item, AssistantPart) for item in items):
-            return ScriptedStream(events_of(self._stamped(answer(*cast("list[AssistantPart]", items)))))
-        return ScriptedStream([self._stamped_event(cast("ModelEvent | Gate", item)) for item in items])
+        items: list[Any] = [step] if isinstance(step, AssistantPart) else list(step)
+        if items and all(isinstance(item, str | AssistantPart) for item in items):
+            return ScriptedStream(events_of(self._stamped(answer(*items))))
+        for item in items:
+            if not isinstance(item, ModelEvent | Exception) and not callable(item):
+                raise TypeError(
+                    f"A scripted answer cannot hold {item!r}: it is text, an AssistantMessage, a list of its parts, or "
+                    "a list of model events, gates and exceptions."
+                )
+        return ScriptedStream([self._stamped_event(item) for item in items])
 
     def _stamped(self, message: AssistantMessage) -> AssistantMessage:
         if message.provider:
             return message
         return replace(message, provider=self.provider, api=self.api, model=self.name)
 
-    def _stamped_event(self, item: ModelEvent | Gate) -> ModelEvent | Gate:
+    def _stamped_event(self, item: ModelEvent | Gate | Exception) -> ModelEvent | Gate | Exception:
         if isinstance(item, ResponseDone | ResponseError):
             return replace(item, message=self._stamped(item.message))
         return item

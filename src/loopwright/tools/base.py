@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import copy
 import functools
-import re
 from collections.abc import Callable, Mapping
-from typing import Any, Concatenate, Generic, ParamSpec, Self, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, Unpack, cast, overload
 
 from pydantic_core import SchemaValidator
 from typing_extensions import TypeVar
 
 from ..errors import InvalidArgumentError, ToolSchemaError
 from ..models.base import ToolDeclaration
+from .annotations import is_method
 from .context import ToolContext
 from .docstrings import read_docstring
 from .execute import FunctionKind, execute, kind_of
-from .parse import parse_object, validate_arguments
-from .schema import Signature, read_signature, without_titles
+from .options import (
+    FunctionToolOptions,
+    NamedToolOptions,
+    ToolOptions,
+    check_name,
+    check_options,
+)
+from .parse import check_against, validate_arguments
+from .schema import Signature, context_parameter_of, read_signature
 
 __all__ = ["FunctionTool", "Tool"]
 
@@ -26,22 +33,29 @@ Q = ParamSpec("Q")
 R = TypeVar("R")
 A = TypeVar("A")
 
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 class Tool:
     """Something that a model may call.
 
-    Most tools are functions decorated with `@tool`. One made by hand has a JSON schema, against which the arguments are
-    checked to be an object and no more; `execute` takes them by name. Without `execute` it is a client-side tool: the
-    run ends with its call open, and the host answers.
+    Most tools are functions decorated with `@tool`. One made by hand has a JSON schema; the arguments are checked to be
+    an object with all `required` names, and no others where `additionalProperties` is false; `validate` checks the
+    rest. `execute` takes them by name. Without `execute` it is a client-side tool: the run ends with its call open, and
+    the host answers.
 
     Attributes:
         name: Letters, digits, `_` and `-`, at most 64.
         sequential: A batch with a call of it runs one call at a time.
+        timeout: Seconds that one call may take; None for no limit.
         max_result_chars: Longer text is cut, with a note; None for no limit.
         to_model_output: What the model sees of the result; None for all of it.
     """
+
+    sequential: bool
+    timeout: float | None
+    max_result_chars: int | None
+    to_model_output: Callable[[Any], Any] | None
 
     def __init__(
         self,
@@ -50,9 +64,8 @@ class Tool:
         parameters: Mapping[str, Any] | None = None,
         execute: Callable[..., Any] | None = None,
         *,
-        sequential: bool = False,
-        max_result_chars: int | None = None,
-        to_model_output: Callable[[Any], Any] | None = None,
+        validate: Callable[[dict[str, Any]], Mapping[str, Any] | None] | None = None,
+        **options: Unpack[ToolOptions],
     ) -> None:
         """Make a tool by hand.
 
@@ -60,45 +73,47 @@ class Tool:
             name: Its name.
             description: What it does and when to use it.
             parameters: JSON schema of its arguments; no arguments when None.
-            execute: Runs it; None for a client-side tool.
-            sequential: Whether a batch with a call of it runs one call at a time.
-            max_result_chars: Longer text is cut, with a note.
-            to_model_output: What the model sees of the result.
+            execute: Runs it, with the arguments by name, and the `ToolContext` in a parameter so annotated; None for a
+                client-side tool.
+            validate: Checks the arguments beyond their names: raises, with a message for the model, where they do not
+                fit; may return others in their place.
+            options: See `ToolOptions`.
 
         Raises:
-            InvalidArgumentError: The name or the schema cannot be sent to a model.
+            InvalidArgumentError: The name, the schema or an option cannot work.
         """
-        if not _NAME.fullmatch(name):
-            raise InvalidArgumentError(
-                f"A tool cannot be named {name!r}: models take letters, digits, '_' and '-', at most 64 of them."
-            )
-        if max_result_chars is not None and max_result_chars < 1:
-            raise InvalidArgumentError(f"max_result_chars of {name!r} must be positive, not {max_result_chars!r}.")
-        schema: dict[str, Any] = {"type": "object", "properties": {}} if parameters is None else dict(parameters)
+        check_name(name)
+        check_options(name, {"description": description, **options}, (*_OPTIONS, "description"))
+        for given, function in (("execute", execute), ("validate", validate)):
+            if function is not None and not callable(function):
+                raise InvalidArgumentError(f"{given} of {name!r} must be a function, not {function!r}.")
+        schema = dict(_NO_PARAMETERS if parameters is None else parameters)
         if schema.get("type") != "object":
             raise InvalidArgumentError(
                 f"The parameters of {name!r} must be a JSON schema of an object (type: object), "
                 f"not of type {schema.get('type')!r}."
             )
         self.name = name
-        self.sequential = sequential
-        self.max_result_chars = max_result_chars
-        self.to_model_output = to_model_output
-        self._description = description
+        for option, default in _OPTIONS.items():
+            setattr(self, option, options.get(option, default))
+        self._description: str | None = description
         self._parameters: dict[str, Any] = schema
+        self._check = validate
         self._function = execute
         self._kind: FunctionKind = "sync" if execute is None else kind_of(execute)
-        self._declaration: ToolDeclaration | None = None
+        self._context_parameter = None if execute is None else context_parameter_of(execute)
+        self._declared: list[ToolDeclaration] = []
 
     @staticmethod
-    def from_function(function: Callable[Q, A], **options: Any) -> FunctionTool[Q, A]:
-        """Make a tool of a function; takes the options of `@tool`.
+    def from_function(function: Callable[Q, A], **options: Unpack[FunctionToolOptions]) -> FunctionTool[Q, A]:
+        """Make a tool of a function; takes the options of `@tool`. Of a tool, it makes a copy with these options.
 
         Raises:
             ToolSchemaError: The signature cannot become a schema.
+            InvalidArgumentError: An option does not exist or cannot work.
         """
         if isinstance(function, FunctionTool):
-            return cast("FunctionTool[Q, A]", function.replace(**options))
+            return cast("FunctionTool[Q, A]", function.replace(**cast("Any", options)))
         return FunctionTool(function, **options)
 
     @property
@@ -118,18 +133,19 @@ class Tool:
 
     def declaration(self) -> ToolDeclaration:
         """The tool as a model sees it; made once."""
-        if self._declaration is None:
-            self._declaration = self._declare()
-        return self._declaration
+        if not self._declared:
+            self._declared.append(self._declare())
+        return self._declared[0]
 
     def _declare(self) -> ToolDeclaration:
-        return ToolDeclaration(self.name, self._description, self._parameters)
+        return ToolDeclaration(self.name, self._description or "", self._parameters)
 
     def validate(self, arguments: str) -> dict[str, Any]:
         """Check and convert arguments.
 
         Args:
-            arguments: JSON text as the model wrote it; empty text and `null` mean none.
+            arguments: JSON text as the model wrote it; empty text and `null` mean none. Of a key that stands twice the
+                last value counts.
 
         Returns:
             The values by parameter, in a new dict.
@@ -137,13 +153,20 @@ class Tool:
         Raises:
             ToolInputError: They do not fit; the message is for the model.
         """
-        return parse_object(arguments, self.name)
+        return check_against(self._parameters, self._check, arguments, self.name)
 
-    async def run(self, arguments: dict[str, Any], context: ToolContext[Any] | None = None) -> Any:
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext[Any] | None = None) -> Any:
         """Run it with validated arguments.
 
+        Args:
+            arguments: What `validate` returned.
+            context: For a tool that takes it; where progress goes.
+
+        Returns:
+            What the tool returned; of a generator the last value it yielded.
+
         Raises:
-            RuntimeError: It is a client-side tool, which the host runs.
+            RuntimeError: It is a client-side tool, which the host runs, or a method's that is not bound to an instance.
             Exception: What the tool raised.
         """
         if self._function is None:
@@ -151,33 +174,42 @@ class Tool:
         return await execute(self._kind, self._bound_call(self._function, arguments, context), context, self.name)
 
     def _bound_call(
-        self, function: Callable[..., Any], arguments: dict[str, Any], context: ToolContext[Any] | None
+        self, function: Callable[..., Any], arguments: Mapping[str, Any], context: ToolContext[Any] | None
     ) -> Callable[[], Any]:
-        del context
-        return functools.partial(function, **arguments)
+        if self._context_parameter is None:
+            return functools.partial(function, **arguments)
+        return functools.partial(function, **{**arguments, self._context_parameter: context})
 
-    def replace(self, **changes: Any) -> Self:
-        """A copy with other options: `name`, `description`, `sequential`, `max_result_chars`, `to_model_output`.
+    def replace(self, **changes: Unpack[NamedToolOptions]) -> Self:
+        """A copy with other options; see `NamedToolOptions`.
 
         Raises:
             InvalidArgumentError: There is no such option, or its value cannot work.
         """
-        known = {"name", "description", "sequential", "max_result_chars", "to_model_output"}
-        unknown = sorted(set(changes) - known)
-        if unknown:
-            raise InvalidArgumentError(
-                f"A tool has no option {', '.join(map(repr, unknown))}. It has: {', '.join(sorted(known))}."
-            )
-        # The constructor checks the values; what it makes is thrown away.
-        Tool(str(changes.get("name", self.name)), max_result_chars=changes.get("max_result_chars"))
+        check_options(self.name, changes, (*_OPTIONS, "name", "description"))
         other = copy.copy(self)
-        for name, value in changes.items():
-            setattr(other, "_description" if name == "description" else name, value)
-        other._declaration = None  # noqa: SLF001  # its own kind
+        for option, value in changes.items():
+            if option in _OPTIONS:
+                setattr(other, option, value)
+        name, description = changes.get("name"), changes.get("description")
+        if name is not None:
+            check_name(name)
+            other.name = name
+        if description is not None:
+            other._description = description  # noqa: SLF001  # its own kind
+        other._declared = []  # noqa: SLF001
         return other
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}{' (client-side)' if self.is_client_side else ''}>"
+
+
+_OPTIONS: dict[str, Any] = {
+    "sequential": False,
+    "timeout": None,
+    "max_result_chars": None,
+    "to_model_output": None,
+}
 
 
 class FunctionTool(Tool, Generic[P, R]):
@@ -186,48 +218,29 @@ class FunctionTool(Tool, Generic[P, R]):
     Of a method it is a descriptor: `agent.find_order` is the tool bound to that agent.
     """
 
-    def __init__(
-        self,
-        function: Callable[P, R],
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        sequential: bool = False,
-        max_result_chars: int | None = None,
-        to_model_output: Callable[[Any], Any] | None = None,
-        client_side: bool = False,
-        namespace: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, function: Callable[P, R], **options: Unpack[FunctionToolOptions]) -> None:
         """Make a tool of a function.
 
         Args:
             function: An async function, a sync one (run in a worker thread), or a generator of either kind.
-            name: The function's name when None.
-            description: From the docstring when None.
-            sequential: Whether a batch with a call of it runs one call at a time.
-            max_result_chars: Longer text is cut, with a note.
-            to_model_output: What the model sees of the result.
-            client_side: Only the signature is used; the host runs it.
-            namespace: Local names for annotations that are strings.
+            options: See `FunctionToolOptions`.
 
         Raises:
             ToolSchemaError: The signature cannot become a schema.
+            InvalidArgumentError: An option does not exist or cannot work.
         """
-        own_name = name or getattr(function, "__name__", None)
-        if not own_name or own_name == "<lambda>":
+        name = options.get("name") or getattr(function, "__name__", None)
+        if not name or name == "<lambda>":
             raise ToolSchemaError(f"{function!r} has no name of its own; give one: tool(name='...').")
-        super().__init__(
-            own_name,
-            description or "",
-            execute=None if client_side else function,
-            sequential=sequential,
-            max_result_chars=max_result_chars,
-            to_model_output=to_model_output,
-        )
-        self._described = description is not None
+        check_options(name, options, (*_OPTIONS, "name", "description", "client_side"))
+        self._is_method = is_method(function)
+        self._signature: Signature = read_signature(function, is_method=self._is_method)
+        common = cast("Any", {option: value for option, value in options.items() if option in _OPTIONS})
+        super().__init__(name, **common)
+        self._description = options.get("description")  # the docstring's where None
         self._wrapped: Callable[..., Any] = function
-        self._is_method = _is_method(function)
-        self._signature: Signature = read_signature(function, is_method=self._is_method, namespace=namespace or {})
+        self._function = None if options.get("client_side") else function
+        self._kind = kind_of(function)
         self._instance: Any = None
         functools.update_wrapper(cast("Any", self), function, updated=())
 
@@ -239,30 +252,28 @@ class FunctionTool(Tool, Generic[P, R]):
     def _declare(self) -> ToolDeclaration:
         docs = read_docstring(self._wrapped)
         schema = copy.deepcopy(self._signature.parameters)
-        properties: dict[str, Any] = schema.get("properties", {})
-        for name, words in docs.parameters.items():
-            if name in properties:
-                properties[name].setdefault("description", words)
-        description = self._description if self._described or self._description else docs.description
-        return ToolDeclaration(self.name, description, without_titles(schema))
+        for parameter, words in docs.parameters.items():
+            property_name = self._signature.properties.get(parameter)
+            if property_name in schema["properties"]:
+                schema["properties"][property_name].setdefault("description", words)
+        description = docs.description if self._description is None else self._description
+        return ToolDeclaration(self.name, description, schema)
 
     def validate(self, arguments: str) -> dict[str, Any]:
         """Check and convert arguments against the signature."""
         return validate_arguments(self._signature.validator, arguments, self.name)
 
     def _bound_call(
-        self, function: Callable[..., Any], arguments: dict[str, Any], context: ToolContext[Any] | None
+        self, function: Callable[..., Any], arguments: Mapping[str, Any], context: ToolContext[Any] | None
     ) -> Callable[[], Any]:
-        signature = self._signature
-        leading: list[Any] = [self._instance] if self._is_method else []
-        keywords = dict(arguments)
-        if signature.context_parameter is not None and not signature.context_is_positional:
-            keywords[signature.context_parameter] = context
-        if signature.context_is_positional:
-            leading.append(context)
-        for name, default in signature.positional:
-            leading.append(keywords.pop(name, default))
-        return functools.partial(function, *leading, **keywords)
+        if self._is_method and self._instance is None:
+            raise RuntimeError(
+                f"{self.name!r} is the tool of a method and has no instance to run on. Take it from an instance of "
+                "its class, or from collect_tools(instance)."
+            )
+        leading = (self._instance,) if self._is_method else ()
+        values, keywords = self._signature.bind(arguments, context, leading)
+        return functools.partial(function, *values, **keywords)
 
     @overload
     def __get__(self, instance: None, owner: type | None = None) -> Self: ...
@@ -275,6 +286,7 @@ class FunctionTool(Tool, Generic[P, R]):
     def __get__(self, instance: object | None, owner: type | None = None) -> Any:
         if instance is None or not self._is_method:
             return self
+        # The declaration is shared: it is made once for all instances.
         bound = copy.copy(self)
         bound._instance = instance  # noqa: SLF001  # its own kind
         return bound
@@ -284,9 +296,3 @@ class FunctionTool(Tool, Generic[P, R]):
         if self._is_method and self._instance is not None:
             return cast("R", self._wrapped(self._instance, *args, **kwargs))
         return cast("R", self._wrapped(*args, **kwargs))
-
-
-def _is_method(function: Callable[..., Any]) -> bool:
-    """Whether the function was written in a class: its first parameter is then the instance."""
-    code = getattr(function, "__code__", None)
-    return code is not None and code.co_argcount > 0 and code.co_varnames[0] == "self"

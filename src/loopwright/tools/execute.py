@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Callable, Generator
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from typing import Any, Literal, TypeAlias, cast
 
 import anyio.to_thread
@@ -20,9 +21,10 @@ def kind_of(function: Callable[..., Any]) -> FunctionKind:
     """How a function must be run."""
     target: Any = inspect.unwrap(function)
     while isinstance(target, functools.partial):
-        target = target.func
+        target = inspect.unwrap(target.func)
     if not inspect.isroutine(target) and not inspect.isclass(target):
-        target = getattr(cast("object", type(target)), "__call__", target)  # noqa: B004  # an object that is called like a function
+        # An object that is called like a function.
+        target = getattr(cast("object", type(target)), "__call__", target)  # noqa: B004
     if inspect.isasyncgenfunction(target):
         return "async-generator"
     if inspect.iscoroutinefunction(target):
@@ -35,7 +37,7 @@ async def execute(kind: FunctionKind, function: Callable[[], Any], context: Tool
 
     Async functions are awaited here. Others run in a worker thread, with the context variables of the caller; when the
     run is cancelled the thread is left to itself, for Python cannot stop it. What a generator yields is progress, and
-    the last of it the result.
+    the last of it the result. A generator that was left to itself in a thread is closed at its next yield.
 
     Args:
         kind: What `function` is.
@@ -53,28 +55,45 @@ async def execute(kind: FunctionKind, function: Callable[[], Any], context: Tool
     if kind == "async-generator":
         return await _exhaust(function(), report, name)
     if kind == "generator":
-        return await anyio.to_thread.run_sync(_exhaust_sync, function, report, name, abandon_on_cancel=True)
-    value = await anyio.to_thread.run_sync(function, abandon_on_cancel=True)
-    return await value if inspect.isawaitable(value) else value
+        return await _exhaust_in_thread(function, report, name)
+    # In a tuple, for trio refuses to bring a coroutine out of a thread.
+    (value,) = await anyio.to_thread.run_sync(lambda: (function(),), abandon_on_cancel=True)
+    if inspect.isawaitable(value):
+        return await value
+    # What a function without `async` of its own, like a lambda, passes on.
+    return await _exhaust(cast("Any", value), report, name) if isinstance(value, AsyncIterator) else value
 
 
-async def _exhaust(values: AsyncGenerator[Any, None], report: Callable[[Any], None], name: str) -> Any:
+async def _exhaust(values: AsyncIterator[Any], report: Callable[[Any], None], name: str) -> Any:
     result: Any = _NOTHING
     try:
         async for value in values:
             result = value
             report(value)
     finally:
-        await values.aclose()
+        if isinstance(values, AsyncGenerator):
+            await cast("AsyncGenerator[Any, None]", values).aclose()
     return _checked(result, name)
 
 
-def _exhaust_sync(function: Callable[[], Any], report: Callable[[Any], None], name: str) -> Any:
-    result: Any = _NOTHING
-    for value in cast("Generator[Any, None, None]", function()):
-        result = value
-        report(value)
-    return _checked(result, name)
+async def _exhaust_in_thread(function: Callable[[], Any], report: Callable[[Any], None], name: str) -> Any:
+    abandoned = threading.Event()
+
+    def exhaust() -> Any:
+        result: Any = _NOTHING
+        values = cast("Generator[Any, None, None]", function())
+        for value in values:
+            if abandoned.is_set():
+                values.close()
+                break
+            result = value
+            report(value)
+        return _checked(result, name)
+
+    try:
+        return await anyio.to_thread.run_sync(exhaust, abandon_on_cancel=True)
+    finally:
+        abandoned.set()
 
 
 _NOTHING: Any = object()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,8 +28,8 @@ class AiohttpTransport:
         """Use a session.
 
         Args:
-            session: The caller's own, which stays open at `aclose` and decides about proxies itself. When None a new one
-                is made, in the running event loop: without a limit on connections, without cookies, with the
+            session: The caller's own, which stays open at `aclose` and decides about proxies itself. When None a new
+                one is made, in the running event loop: without a limit on connections, without cookies, with the
                 environment's proxies.
         """
         self._owns_session = session is None
@@ -67,8 +68,9 @@ class AiohttpTransport:
         address = URL(proxy)
         if address.user is None:
             return {"proxy": address}
-        login = aiohttp.BasicAuth(address.user, address.password or "")
-        return {"proxy": address.with_user(None), "proxy_auth": login}
+        login = b64encode(f"{address.user}:{address.password or ''}".encode()).decode()
+        # aiohttp renames the header, and puts it where the proxy looks for it.
+        return {"proxy": address.with_user(None), "proxy_headers": {"Authorization": f"Basic {login}"}}
 
     async def aclose(self) -> None:
         """Close all connections, unless the session is the caller's."""

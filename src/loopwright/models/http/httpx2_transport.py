@@ -12,6 +12,7 @@ import httpx2
 
 from ...errors import ModelConnectionError, ModelError, ModelTimeoutError
 from .transport import HTTPResponse, OpenResponses, Timeouts, cause_in_words, host_of
+from .unhooked import FirstItem
 
 __all__ = ["Httpx2Transport"]
 
@@ -67,7 +68,7 @@ class Httpx2Transport:
 
 
 class _Response:
-    __slots__ = ("_body", "_decode", "_open", "_reading", "_response", "_url", "headers", "status")
+    __slots__ = ("_body", "_decode", "_open", "_reading", "_response", "_started", "_url", "headers", "status")
 
     def __init__(self, response: httpx2.Response, url: str, open_responses: OpenResponses) -> None:
         self._response = response
@@ -75,6 +76,7 @@ class _Response:
         self._open = open_responses
         self._body, self._decode = _body_of(response)
         self._reading = False
+        self._started = False
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
         open_responses.add(self)
@@ -82,15 +84,21 @@ class _Response:
     async def read_chunk(self) -> bytes:
         self._reading = True
         try:
-            async for chunk in self._body:
+            while True:
+                chunk = await (self._body.__anext__() if self._started else self._start())
                 if data := self._decode(chunk):
                     return data
-            await self._response.aclose()
+        except StopAsyncIteration:
+            await self.aclose()
+            return b""
         except _FAILURES as error:
             raise _translated(error, self._url) from error
         finally:
             self._reading = False
-        return b""
+
+    def _start(self) -> FirstItem[bytes]:
+        self._started = True
+        return FirstItem(self._body)
 
     async def read(self, limit: int | None = None) -> bytes:
         body = bytearray()
@@ -104,7 +112,7 @@ class _Response:
     async def aclose(self) -> None:
         self._open.discard(self)
         try:
-            # A generator that another task is in cannot be closed. It ends by itself, as its connection is closed.
+            # A generator that is in use cannot be closed. It ends by itself, as its connection is closed.
             if not self._reading:
                 await self._body.aclose()
         finally:
@@ -124,11 +132,11 @@ def _body_of(response: httpx2.Response) -> tuple[AsyncGenerator[bytes, None], Ca
     """
     encoding = response.headers.get("content-encoding", "identity").lower()
     if encoding not in ("identity", "gzip"):
-        return cast("AsyncGenerator[bytes, None]", response.aiter_bytes()), _unchanged
+        return response.aiter_bytes(), _unchanged
     core = getattr(getattr(response.stream, "_stream", None), "_httpcore_stream", None)
-    body = response.aiter_raw() if core is None else aiter(core)
+    body = response.aiter_raw() if core is None else cast("AsyncGenerator[bytes, None]", aiter(core))
     decode = _unchanged if encoding == "identity" else zlib.decompressobj(_GZIP_OR_ZLIB).decompress
-    return cast("AsyncGenerator[bytes, None]", body), decode
+    return body, decode
 
 
 def _translated(error: Exception, url: str) -> ModelError:

@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, Literal, TypeAlias
-from urllib.request import getproxies
 
 from anyio import CancelScope, move_on_after
 from anyio.lowlevel import RunVar, current_token
@@ -83,6 +82,8 @@ def _has_aiohttp() -> bool:
 @cache
 def _has_socks_proxy() -> bool:
     """Whether the environment names a proxy that aiohttp cannot use."""
+    from urllib.request import getproxies
+
     return any(proxy.startswith("socks") for proxy in getproxies().values())
 
 

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from .catalog import CATALOG
+from .catalog import CATALOG, IndexFile, LocalModelFile
 from .model import LocalModel, local_model
-from .progress import ModelProgress, ProgressPrinter, silent
+from .progress import ModelProgress, ProgressListener, ProgressPrinter, silent
+from .server import stop_local_servers
 
-__all__ = ["CATALOG", "LocalModel", "ModelProgress", "ProgressPrinter", "local_model", "silent"]
+__all__ = [
+    "CATALOG",
+    "IndexFile",
+    "LocalModel",
+    "LocalModelFile",
+    "ModelProgress",
+    "ProgressListener",
+    "ProgressPrinter",
+    "local_model",
+    "silent",
+    "stop_local_servers",
+]

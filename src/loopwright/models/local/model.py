@@ -2,65 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 import anyio.to_thread
 
-from ...errors import InvalidArgumentError, LocalModelError, ModelConnectionError, UnknownModelError
+from ...errors import (
+    ContextOverflowError,
+    InvalidArgumentError,
+    LocalModelError,
+    ModelConnectionError,
+    ModelError,
+    UnknownModelError,
+)
 from ...events import ModelEvent
 from ...messages import AssistantMessage
-from ..base import Capabilities, ModelRequest
-from ..http_model import HTTPModel, HTTPStream
+from ..auth import bearer
+from ..base import Capabilities, ModelRequest, ModelStream
+from ..http_model import HTTPModel
 from ..openai_chat.codec import ChatCodec
-from .catalog import CATALOG, DEFAULT, LocalModelFile
-from .fetch import fetch_model
+from .catalog import CATALOG, DEFAULT, DEFAULT_CONTEXT, LocalModelFile
+from .fetch import cache_folder, fetch_model
+from .process import WORKER, WorkerProcess
 from .progress import ProgressListener, ProgressPrinter
-from .server import LocalServer, ServerSettings, default_threads, shared_server
+from .server import LocalServer, ServerKey, check_installed, shared_server
 
 __all__ = ["LocalModel", "LocalStream", "local_model"]
 
-_CONTEXT = 4096
+_DEATH_SECONDS = 1.0
+_TEMPLATES = Path(__file__).parent / "templates"
+_printer = ProgressPrinter()
 
 
 def local_model(name: str = "", *, n_ctx: int | None = None, progress: ProgressListener | None = None) -> LocalModel:
-    """A model that runs on this machine.
+    """A model that runs on this machine. Nothing is fetched or started before the first request.
 
     Args:
-        name: A name of the catalog, empty or `default` for the default one, or the path of a .gguf file. Options may
+        name: A name of the catalog, empty or `default` for the default one, or the path of a .gguf file. An option may
             follow as in a URL: `default?n_ctx=8192`.
-        n_ctx: Tokens of the context window, 4096 by default.
-        progress: Told how far fetching and loading are; prints to standard error by default.
+        n_ctx: Tokens of the context window, 4096 by default; goes before the one in the name.
+        progress: Told how far fetching and loading are; prints to standard error by default. `silent` tells nobody.
 
     Raises:
         UnknownModelError: There is no such model; the message lists those that there are.
         InvalidArgumentError: An option is wrong.
     """
-    bare, _, query = name.partition("?")
+    bare, asked = _split(name)
+    context = n_ctx if n_ctx is not None else asked if asked is not None else DEFAULT_CONTEXT
+    if isinstance(context, bool) or not isinstance(context, int) or context < 1:
+        raise InvalidArgumentError(f"n_ctx must be a positive number of tokens, not {context!r}.")
+    if bare.lower().endswith(".gguf") or "/" in bare or "\\" in bare:
+        path = Path(bare).expanduser()
+        return LocalModel(path.stem, _OwnFile(path), n_ctx=context, progress=progress)
+    row = CATALOG.get(DEFAULT if bare in ("", "default") else bare.lower())
+    if row is None:
+        close = get_close_matches(bare.lower(), CATALOG, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise UnknownModelError(
+            f"There is no local model {bare!r}.{hint} There are: {', '.join(CATALOG)}, and any file: "
+            "local:/path/to/model.gguf"
+        )
+    if context > row.max_context:
+        raise InvalidArgumentError(f"n_ctx of {row.name!r} can be at most {row.max_context} tokens, not {context}.")
+    return LocalModel(row.name, row, n_ctx=context, progress=progress)
+
+
+def _split(name: str) -> tuple[str, int | None]:
+    """A name without its options, and n_ctx where it is among them."""
+    bare, mark, query = name.rpartition("?")
+    if not mark:
+        return name, None
     options = dict(parse_qsl(query, keep_blank_values=True))
     asked = options.pop("n_ctx", None)
-    if options:
-        raise InvalidArgumentError(f"A local model has no option {', '.join(map(repr, options))}; it has n_ctx.")
-    if asked is not None:
-        if not asked.isdecimal():
-            raise InvalidArgumentError(f"n_ctx must be a number of tokens, not {asked!r}.")
-        n_ctx = int(asked)
-    context = _CONTEXT if n_ctx is None else n_ctx
-    if context < 1:
-        raise InvalidArgumentError(f"n_ctx must be positive, not {context}.")
-    if bare.endswith(".gguf"):
-        return LocalModel(Path(bare).stem, path=Path(bare).expanduser(), n_ctx=context, progress=progress)
-    row = CATALOG.get(DEFAULT if bare in ("", "default") else bare)
-    if row is None:
-        raise UnknownModelError(
-            f"There is no local model {bare!r}. There are: {', '.join(CATALOG)}, and any file: local:/path/to/model.gguf"
+    if options or asked is None:
+        raise InvalidArgumentError(
+            f"A local model has one option, as in 'local:default?n_ctx=8192'; it has no {query!r}."
         )
-    return LocalModel(row.name, row=row, n_ctx=context, progress=progress)
+    if not (asked.isascii() and asked.isdecimal()):
+        raise InvalidArgumentError(f"n_ctx must be a positive number of tokens, not {asked!r}.")
+    return bare, int(asked)
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnFile:
+    """A model file of the user's own."""
+
+    path: Path
+
+    def locate(self) -> Path:
+        if not self.path.is_file():
+            raise LocalModelError(f"There is no model file {self.path}. Check the path after 'local:'.")
+        return self.path
 
 
 class LocalModel:
     """A `LanguageModel` that runs on this machine, in llama.cpp.
+
+    All models of this process with the same file and context window share a server, which answers one request at a
+    time.
 
     Attributes:
         provider: `local`.
@@ -75,32 +117,31 @@ class LocalModel:
     def __init__(
         self,
         name: str,
+        source: LocalModelFile | _OwnFile,
         *,
-        row: LocalModelFile | None = None,
-        path: Path | None = None,
-        n_ctx: int = _CONTEXT,
+        n_ctx: int = DEFAULT_CONTEXT,
         progress: ProgressListener | None = None,
-        make_server: Callable[[ServerSettings], LocalServer] = shared_server,
+        command: Sequence[str] = WORKER,
     ) -> None:
-        """Describe a model; nothing is fetched or started yet.
+        """Describe a model; `local_model` does it by name.
 
         Args:
             name: The model's name.
-            row: Its row in the catalog.
-            path: Its file, where it has no row.
+            source: Its row in the catalog, or the user's own file.
             n_ctx: Tokens of the context window.
             progress: Told how far it is.
-            make_server: Gives the server of some settings.
+            command: The command line of the process that serves it.
         """
         self.name = name
-        self.capabilities = Capabilities(images=False, files=False) if row is None else row.capabilities
-        self._row = row
-        self._path = path
+        known = source.capabilities if isinstance(source, LocalModelFile) else Capabilities(images=False, files=False)
+        self.capabilities = replace(known, context_window=n_ctx)
+        self._source = source
+        self._template = source.template if isinstance(source, LocalModelFile) else None
         self._n_ctx = n_ctx
-        self._progress = progress or ProgressPrinter()
-        self._make_server = make_server
-        self._server: LocalServer | None = None
-        self._http: HTTPModel | None = None
+        self._progress = progress or _printer
+        self._command = command
+        self._key: ServerKey | None = None
+        self._http: tuple[WorkerProcess, HTTPModel] | None = None
 
     async def generate(self, request: ModelRequest) -> AssistantMessage:
         """Ask, and wait for the whole answer.
@@ -109,11 +150,12 @@ class LocalModel:
             LocalModelError: The model cannot be had or started, or its server died.
             ModelError: There is no whole answer.
         """
-        http = await self._ready()
+        worker, http = await self._ready()
         try:
             return await http.generate(request)
-        except ModelConnectionError as error:
-            raise self._explained(error) from error
+        except ModelError as error:
+            await self._explain(worker, error)
+            raise
 
     async def stream(self, request: ModelRequest) -> LocalStream:
         """Ask, and get the answer as it comes.
@@ -122,46 +164,72 @@ class LocalModel:
             LocalModelError: The model cannot be had or started, or its server died.
             ModelError: The request was refused.
         """
-        http = await self._ready()
+        worker, http = await self._ready()
         try:
-            return LocalStream(await http.stream(request), self._explained)
-        except ModelConnectionError as error:
-            raise self._explained(error) from error
+            stream = await http.stream(request)
+        except ModelError as error:
+            await self._explain(worker, error)
+            raise
+        return LocalStream(stream, lambda error: self._explain(worker, error))
 
-    async def _ready(self) -> HTTPModel:
-        """The model behind its server, fetched and started in a thread: loading takes seconds, and a download minutes."""
-        base_url = await anyio.to_thread.run_sync(self._start, abandon_on_cancel=True)
-        if self._http is None or self._http.base_url != base_url:
-            self._http = HTTPModel(
+    def server(self) -> LocalServer:
+        """The server that serves it, shared with the other models of this process that need the same.
+
+        Raises:
+            LocalModelError: The extra `local` is not installed.
+        """
+        if self._key is None:
+            check_installed()
+            path = self._source.path if isinstance(self._source, _OwnFile) else cache_folder() / self._source.file
+            self._key = ServerKey(str(path.resolve()), self._n_ctx, self._template)
+        return shared_server(self._key, lambda: self._make_server(self._source))
+
+    def _make_server(self, source: LocalModelFile | _OwnFile) -> LocalServer:
+        assert self._key is not None
+        if isinstance(source, _OwnFile):
+            return LocalServer(self._key, self.name, lambda _: source.locate(), command=self._command)
+        return LocalServer(
+            self._key,
+            self.name,
+            lambda report: fetch_model(source, report),
+            memory=source.memory_for(self._n_ctx),
+            template=None if self._template is None else (_TEMPLATES / self._template).read_text("utf-8"),
+            command=self._command,
+        )
+
+    async def _ready(self) -> tuple[WorkerProcess, HTTPModel]:
+        worker = await self.server().ready(self._progress)
+        if self._http is None or self._http[0] is not worker:
+            model = HTTPModel(
                 provider=self.provider,
                 name=self.name,
                 codec=ChatCodec(),
-                base_url=base_url,
+                base_url=worker.base_url,
+                auth=bearer(worker.key),
                 capabilities=self.capabilities,
             )
+            self._http = worker, model
         return self._http
 
-    def _start(self) -> str:
-        if self._server is None or not self._server.running:
-            path = fetch_model(self._row, self._progress) if self._row is not None else self._path
-            settings = ServerSettings(
-                name=self.name,
-                path=str(path),
-                n_ctx=self._n_ctx,
-                threads=default_threads(),
-                memory=0 if self._row is None else self._row.memory,
+    async def _explain(self, worker: WorkerProcess, error: ModelError) -> None:
+        """Raise a better error where the reason is known here."""
+        if isinstance(error, ContextOverflowError):
+            error.add_note(
+                f"The local model {self.name!r} has a context of {self._n_ctx} tokens. Ask for more with n_ctx, as in "
+                f"'local:default?n_ctx={2 * self._n_ctx}'."
             )
-            self._server = self._make_server(settings)
-        return self._server.ensure(self._progress)
-
-    def _explained(self, error: ModelConnectionError) -> ModelConnectionError | LocalModelError:
-        failure = self._server.failure() if self._server is not None else ""
-        if not failure:
-            return error
-        return LocalModelError(
-            f"The server of the local model {self.name!r} died while it answered: {failure}\n"
-            "The next request starts it again."
+        if not isinstance(error, ModelConnectionError):
+            return
+        # It is known to have died a moment after its connections broke.
+        death = await anyio.to_thread.run_sync(worker.death, _DEATH_SECONDS, abandon_on_cancel=True)
+        if not death:
+            return
+        dead = LocalModelError(
+            f"The server of the local model {self.name!r} died while it answered: {death}\n"
+            "The next request starts it again. If it was ended for want of memory, free some or use a smaller model."
         )
+        dead.retryable = True
+        raise dead from error
 
     def __repr__(self) -> str:
         return f"<LocalModel {self.name}>"
@@ -170,14 +238,18 @@ class LocalModel:
 class LocalStream:
     """One answer of a local model as it comes; a `ModelStream`. A dead server is told as such."""
 
-    __slots__ = ("_explained", "_stream", "pop_ready")
+    __slots__ = ("_explain", "_pop_ready", "_stream")
 
-    def __init__(
-        self, stream: HTTPStream, explained: Callable[[ModelConnectionError], ModelConnectionError | LocalModelError]
-    ) -> None:
+    def __init__(self, stream: ModelStream, explain: Callable[[ModelError], Awaitable[None]]) -> None:
+        """Read an answer.
+
+        Args:
+            stream: The answer.
+            explain: Raises a better error where there is one.
+        """
         self._stream = stream
-        self._explained = explained
-        self.pop_ready = stream.pop_ready
+        self._explain = explain
+        self._pop_ready: Callable[[], ModelEvent | None] | None = getattr(stream, "pop_ready", None)
 
     def __aiter__(self) -> LocalStream:
         return self
@@ -185,13 +257,28 @@ class LocalStream:
     async def __anext__(self) -> ModelEvent:
         try:
             return await anext(self._stream)
-        except ModelConnectionError as error:
-            raise self._explained(error) from error
+        except ModelError as error:
+            await self._explain(error)
+            raise
+
+    def pop_ready(self) -> ModelEvent | None:
+        """An event that is decoded already, or None."""
+        return self._pop_ready() if self._pop_ready is not None else None
 
     async def result(self) -> AssistantMessage:
-        """The complete answer."""
-        return await self._stream.result()
+        """The complete answer.
+
+        Raises:
+            ModelError: It is not complete.
+        """
+        try:
+            return await self._stream.result()
+        except ModelError as error:
+            await self._explain(error)
+            raise
 
     async def aclose(self) -> None:
         """Free the connection; the server stops answering."""
-        await self._stream.aclose()
+        close = getattr(self._stream, "aclose", None)
+        if close is not None:
+            await close()

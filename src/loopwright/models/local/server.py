@@ -1,212 +1,274 @@
-"""A llama.cpp server in a process of its own: started when needed, shared, restarted when it died, ended with us."""
+"""The server of a model, shared by the whole process: started when first needed, again when it died, ended with us.
+
+Any number of tasks, in any event loop, may ask for it at once: one of them begins the start, in a thread of its own,
+and all of them wait for the same future. A start that nobody waits for any more goes on; the next one to ask finds it.
+"""
 
 from __future__ import annotations
 
 import atexit
-import json
 import os
-import queue
-import subprocess
-import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO
+from typing import TypeAlias
 
+import anyio
+
+from ..._backend import Waker
 from ...errors import LocalModelError
-from .progress import ModelProgress, ProgressListener
+from .memory import available_memory
+from .process import WORKER, WorkerProcess, WorkerSettings
+from .progress import ModelProgress, ProgressListener, tell
 
-__all__ = ["LocalServer", "ServerSettings", "shared_server"]
+__all__ = ["LocalServer", "ServerKey", "check_installed", "shared_server", "stop_local_servers"]
 
 _START_SECONDS = 300.0
-_LOG_LINES = 200
-_TAIL_LINES = 8
+_EXTRA = ("xllamacpp", "filelock", "platformdirs")
 
 
 @dataclass(frozen=True, slots=True)
-class ServerSettings:
-    """What a server runs. Equal settings share a server.
+class ServerKey:
+    """What tells servers apart.
 
     Attributes:
-        name: The model's name in requests.
-        path: The model's file.
+        path: The model's file, in one spelling.
         n_ctx: Tokens of the context window.
-        threads: Threads to compute with.
-        memory: Bytes of memory that it takes, 0 where unknown.
+        template: Name of the chat template, None for the one in the model's file.
     """
 
-    name: str
     path: str
     n_ctx: int
-    threads: int
-    memory: int = 0
+    template: str | None = None
+
+
+Outcome: TypeAlias = WorkerProcess | LocalModelError
 
 
 class LocalServer:
-    """One server. Every method may be called from any thread; those that wait block."""
+    """One server. Its methods may be called from any thread and any event loop."""
 
-    def __init__(self, settings: ServerSettings, command: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        key: ServerKey,
+        name: str,
+        locate: Callable[[ProgressListener], Path],
+        *,
+        memory: int = 0,
+        template: str | None = None,
+        command: Sequence[str] = WORKER,
+        start_seconds: float = _START_SECONDS,
+    ) -> None:
         """Describe a server; nothing is started yet.
 
         Args:
-            settings: What it runs.
-            command: The worker's command line before the settings; our own worker by default.
+            key: What tells it apart.
+            name: The model's name.
+            locate: Gives the model's file, fetched if need be. Called in a thread.
+            memory: Bytes of memory that it takes, 0 where unknown.
+            template: The chat template, None for the one in the model's file.
+            command: The worker's command line.
+            start_seconds: How long loading may take.
         """
-        self._settings = settings
-        self._command = list(command or (sys.executable, "-m", "loopwright.models.local.worker"))
-        self._needs_engine = command is None
+        self._key = key
+        self._name = name
+        self._locate = locate
+        self._memory = memory
+        self._template = template
+        self._command = command
+        self._start_seconds = start_seconds
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[str] | None = None
-        self._address = ""
-        self._log: deque[str] = deque(maxlen=_LOG_LINES)
-
-    @property
-    def running(self) -> bool:
-        """Whether its process is there."""
-        return self._process is not None and self._process.poll() is None
+        self._worker: WorkerProcess | None = None
+        self._starting: Future[Outcome] | None = None
+        self._listeners: list[ProgressListener] = []
+        self._stops = 0
 
     @property
     def process_id(self) -> int | None:
-        """The process's id, None while there is none."""
-        return self._process.pid if self._process is not None and self.running else None
+        """The id of its process, None while it does not run."""
+        worker = self._worker
+        return worker.process_id if worker is not None and worker.alive else None
 
-    def ensure(self, report: ProgressListener) -> str:
-        """Start it unless it runs; wait until it is ready. Callers who come meanwhile wait for the same start.
+    async def ready(self, listener: ProgressListener) -> WorkerProcess:
+        """The worker, ready to serve; started if need be. Never blocks the event loop.
 
-        Returns:
-            The base URL of its API.
+        Args:
+            listener: Told how far the start is.
 
         Raises:
-            LocalModelError: It cannot be started; the message has the end of its log.
+            LocalModelError: It cannot be started.
         """
-        with self._lock:
-            if not self.running:
-                self._start(report)
-            return f"{self._address}/v1"
+        worker = self._worker
+        if worker is not None and worker.base_url and worker.alive:
+            return worker
+        future = self._begin(listener)
+        done = anyio.Event()
+        waker = Waker()
+        future.add_done_callback(lambda _: waker.call(done.set))
+        await done.wait()
+        outcome = future.result()
+        if isinstance(outcome, LocalModelError):
+            # An error of one's own: each of those who wait may put its partial result on it.
+            raise LocalModelError(str(outcome)) from outcome
+        return outcome
 
     def stop(self) -> None:
-        """End its process."""
+        """End its process, also one that is starting. The next request starts it again."""
         with self._lock:
-            self._stop()
+            self._stops += 1
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.stop()
 
-    def failure(self) -> str:
-        """How it died, with the end of its log; empty while it runs."""
-        if self.running or self._process is None:
-            return ""
-        return f"its process ended with status {self._process.poll()}{self._tail()}"
+    def disown(self) -> None:
+        """In a forked child: leave the process to the parent."""
+        if self._worker is not None:
+            self._worker.disown()
 
     # ------------------------------------------------------------ starting
 
-    def _start(self, report: ProgressListener) -> None:
-        self._check()
-        report(ModelProgress("loading", self._settings.name, f"{self._settings.threads} threads, on 127.0.0.1"))
-        self._log.clear()
-        process = self._process = subprocess.Popen(  # noqa: S603  # our own worker
-            [*self._command, json.dumps(asdict(self._settings))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
+    def _begin(self, listener: ProgressListener) -> Future[Outcome]:
+        with self._lock:
+            if self._starting is None:
+                self._starting = Future()
+                thread = threading.Thread(
+                    target=self._start,
+                    args=(self._starting, self._stops),
+                    name="loopwright local model start",
+                    daemon=True,
+                )
+                thread.start()
+            if listener not in self._listeners:
+                self._listeners.append(listener)
+            return self._starting
+
+    def _start(self, future: Future[Outcome], stops: int) -> None:
+        outcome: Outcome
+        try:
+            outcome = self._running_worker() or self._new_worker(stops)
+        except LocalModelError as error:
+            outcome = error
+        except Exception as error:
+            outcome = LocalModelError(
+                f"The local model {self._name!r} could not be started: {type(error).__name__}: {error}"
+            )
+            outcome.__cause__ = error
+        if isinstance(outcome, LocalModelError):
+            self._report(ModelProgress("failed", self._name))
+        with self._lock:
+            self._starting = None
+            self._listeners = []
+        future.set_result(outcome)
+
+    def _running_worker(self) -> WorkerProcess | None:
+        """The one that another start made ready between the first look and this one."""
+        worker = self._worker
+        return worker if worker is not None and worker.base_url and worker.alive else None
+
+    def _new_worker(self, stops: int) -> WorkerProcess:
+        path = self._locate(self._report)
+        self._check_memory()
+        settings = WorkerSettings(self._name, str(path), self._key.n_ctx, _threads(), self._template)
+        detail = f"{settings.threads} threads, {settings.n_ctx} tokens of context, on 127.0.0.1"
+        self._report(ModelProgress("loading", self._name, detail))
+        with self._lock:
+            if self._stops != stops:
+                raise LocalModelError(f"The local model {self._name!r} was stopped while it started.")
+            worker = self._worker = WorkerProcess(settings, self._command)
+        worker.wait_ready(self._start_seconds)
+        self._report(ModelProgress("ready", self._name))
+        return worker
+
+    def _check_memory(self) -> None:
+        free = available_memory()
+        if free is not None and free < self._memory:
+            raise LocalModelError(
+                f"The local model {self._name!r} takes about {self._memory / 1e6:.0f} MB of memory with a context of "
+                f"{self._key.n_ctx} tokens, and {free / 1e6:.0f} MB are free. End other programs, choose a smaller "
+                "context (?n_ctx=2048), or a smaller model (local:smollm2-135m)."
+            )
+
+    def _report(self, progress: ModelProgress) -> None:
+        with self._lock:
+            listeners = list(self._listeners)
+        for listener in listeners:
+            tell(listener, progress)
+
+    def __repr__(self) -> str:
+        return f"<LocalServer {self._name} {'running' if self.process_id else 'not running'}>"
+
+
+def check_installed() -> None:
+    """See whether what comes with the extra `local` is there.
+
+    Raises:
+        LocalModelError: It is not.
+    """
+    missing = [module for module in _EXTRA if find_spec(module) is None]
+    if missing:
+        raise LocalModelError(
+            f'Local models need the extra "local" ({", ".join(missing)} cannot be found): '
+            'pip install "loopwright[local]"'
         )
-        atexit.register(self.stop)
-        first_line: queue.SimpleQueue[str] = queue.SimpleQueue()
-        _follow(process.stderr, self._log.append)
-        _follow(process.stdout, first_line.put, at_end="")
-        try:
-            line = first_line.get(timeout=_START_SECONDS)
-        except queue.Empty:
-            self._stop()
-            raise self._cannot_start(f"it was not ready after {_START_SECONDS:.0f} s") from None
-        if not line:
-            process.wait()
-            raise self._cannot_start(f"its process ended with status {process.returncode}")
-        self._address = str(json.loads(line)["address"])
-        report(ModelProgress("ready", self._settings.name))
-
-    def _check(self) -> None:
-        if self._needs_engine and find_spec("xllamacpp") is None:
-            raise LocalModelError(
-                'Local models need the extra "local", which is not installed: pip install "loopwright[local]"'
-            )
-        if not Path(self._settings.path).is_file():
-            raise LocalModelError(f"There is no model file {self._settings.path}.")
-        free = _free_memory()
-        if free is not None and free < self._settings.memory:
-            raise LocalModelError(
-                f"The local model {self._settings.name!r} takes about {self._settings.memory / 1e6:.0f} MB of memory, and "
-                f"{free / 1e6:.0f} MB are free. End other programs, or choose a smaller model (local:smollm2-135m)."
-            )
-
-    def _cannot_start(self, why: str) -> LocalModelError:
-        return LocalModelError(f"The local model {self._settings.name!r} could not be started: {why}{self._tail()}")
-
-    def _tail(self) -> str:
-        lines = [line for line in self._log if line.strip()][-_TAIL_LINES:]
-        return ". Its log ends:\n" + "\n".join(f"  {line}" for line in lines) if lines else "."
-
-    def _stop(self) -> None:
-        process = self._process
-        if process is None:
-            return
-        if process.stdin is not None and not process.stdin.closed:
-            try:
-                process.stdin.close()
-            except OSError:
-                pass
-        try:
-            process.wait(2.0)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        atexit.unregister(self.stop)
 
 
-def _follow(stream: IO[str] | None, take: Callable[[str], object], *, at_end: str | None = None) -> None:
-    """Read lines in a thread, so that a full pipe never holds the process up."""
-    assert stream is not None
-
-    def read() -> None:
-        with stream:
-            for line in stream:
-                take(line.rstrip("\n"))
-        if at_end is not None:
-            take(at_end)
-
-    threading.Thread(target=read, name="loopwright local model log", daemon=True).start()
-
-
-def _free_memory() -> int | None:
-    """Bytes that programs may still take, where the system says so."""
-    try:
-        with open("/proc/meminfo") as file:  # noqa: PTH123  # not a file of ours
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        return None
-    return None
-
-
-_servers: dict[ServerSettings, LocalServer] = {}
-_servers_lock = threading.Lock()
-
-
-def shared_server(settings: ServerSettings) -> LocalServer:
-    """The process-wide server of these settings."""
-    with _servers_lock:
-        server = _servers.get(settings)
-        if server is None:
-            server = _servers[settings] = LocalServer(settings)
-        return server
-
-
-def default_threads() -> int:
+def _threads() -> int:
     """As many threads as there are processors for this process."""
-    try:
+    if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
-    except AttributeError:
-        return os.cpu_count() or 1
+    return os.cpu_count() or 1
+
+
+class _Servers:
+    """The servers of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_key: dict[ServerKey, LocalServer] = {}
+        self._hooked = False
+
+    def get(self, key: ServerKey, make: Callable[[], LocalServer]) -> LocalServer:
+        server = self._by_key.get(key)
+        if server is not None:
+            return server
+        with self._lock:
+            if not self._hooked:
+                self._hooked = True
+                atexit.register(self.stop)
+                if hasattr(os, "register_at_fork"):
+                    os.register_at_fork(after_in_child=self._forget)
+            return self._by_key.setdefault(key, make())
+
+    def stop(self) -> None:
+        with self._lock:
+            servers = list(self._by_key.values())
+            self._by_key.clear()
+        for server in servers:
+            server.stop()
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()  # whoever held it is not here
+        for server in self._by_key.values():
+            server.disown()
+        self._by_key.clear()
+
+
+_servers = _Servers()
+
+
+def shared_server(key: ServerKey, make: Callable[[], LocalServer]) -> LocalServer:
+    """The one server of this process with this key.
+
+    Args:
+        key: What tells it apart.
+        make: Describes it, where there is none yet.
+    """
+    return _servers.get(key, make)
+
+
+def stop_local_servers() -> None:
+    """End every local model of this process now, and not at its exit, to have the memory back. Blocks up to seconds."""
+    _servers.stop()
