@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import pickle
 import pkgutil
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -201,6 +204,30 @@ def test_an_exception_that_takes_no_attribute_gets_a_note() -> None:
     assert error.__notes__ == ["The run failed after 2 messages."]
 
 
-def test_errors_with_plain_arguments_can_be_pickled() -> None:
-    error = pickle.loads(pickle.dumps(RunCancelled("late")))
-    assert (type(error), error.reason) == (RunCancelled, "late")
+FAILED = AssistantMessage(finish_reason="error", error="overloaded")
+ARGUMENTS: dict[str, tuple[tuple[object, ...], dict[str, object]]] = {
+    "RunCancelled": (("late",), {}),
+    "MaxTurnsReached": ((2,), {}),
+    "UnsupportedStopReason": ((FAILED,), {}),
+    "ModelFailed": ((FAILED,), {}),
+    "MaxToolCallsPerStepExceeded": ((200, 128), {}),
+    "InvalidResponseError": (("no JSON",), {"offset": 12}),
+    "ModelResponseError": (("bad",), {"code": 7, "body": {"a": 1}}),
+    "ToolInputError": (("no",), {"errors": [("a.0", "too big")]}),
+}
+
+
+@pytest.mark.parametrize("name", drawn_tree())
+@pytest.mark.parametrize("copied", [lambda e: pickle.loads(pickle.dumps(e)), copy.copy, copy.deepcopy])
+def test_every_error_can_be_copied_and_sent_to_another_process(name: str, copied: Callable[[Exception], Any]) -> None:
+    cls = getattr(errors, name)
+    default = {"status": 500, "retry_after": 1.5} if issubclass(cls, ModelHTTPError) else {}
+    positional, named = ARGUMENTS.get(name, (("what happened",), default))
+    error = cls(*positional, **named)
+    attach_partial(error, Partial([UserMessage("hi")], usage=Usage(1, 2)))
+    error.add_note("in the shop")
+    twin = copied(error)
+    assert type(twin) is cls
+    assert str(twin) == str(error)
+    assert twin.args == error.args
+    assert vars(twin) == vars(error)

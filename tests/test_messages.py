@@ -21,6 +21,7 @@ from loopwright.messages import (
     RefusalPart,
     TextPart,
     ToolApprovalRequestPart,
+    ToolApprovalResponsePart,
     ToolCallPart,
     ToolResultMessage,
     ToolResultStatus,
@@ -83,6 +84,13 @@ def test_a_list_becomes_a_tuple_and_is_copied() -> None:
     for message in (user, tool, assistant):
         assert message.content == (TextPart("hi"), image)
         assert type(message.content) is tuple
+
+
+def test_answers_to_approval_requests_become_a_tuple_too() -> None:
+    answers: Any = [ToolApprovalResponsePart("ap", True)]
+    message = ApprovalMessage(answers)
+    answers.clear()
+    assert message.content == (ToolApprovalResponsePart("ap", True),)
 
 
 def test_a_generator_becomes_a_tuple() -> None:

@@ -235,6 +235,21 @@ def test_T109_combined_signals_can_be_combined() -> None:
     assert sources[1].listener_count == 0
 
 
+def test_T109_an_abort_in_the_middle_of_combining_leaves_no_link() -> None:
+    first = AbortSignal()
+
+    class Late(AbortSignal):
+        def add_listener(self, listener: Callable[[], object]) -> Callable[[], None]:
+            undo = super().add_listener(listener)
+            first.abort("meanwhile")
+            return undo
+
+    late, never = Late(), AbortSignal()
+    combined = AbortSignal.any(first, late, never)
+    assert combined.reason == "meanwhile"
+    assert (late.listener_count, never.listener_count) == (0, 0)
+
+
 def test_a_closed_combination_can_be_collected() -> None:
     source = AbortSignal()
     combined = AbortSignal.any(source)

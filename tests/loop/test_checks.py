@@ -88,6 +88,9 @@ def test_T4_no_content_at_all_is_required() -> None:
         (ImagePart(url=""), "has neither data nor url"),
         (FilePart(None, "application/pdf"), "Part 1 of the content, a file, has neither data nor url"),
         (ImagePart(b"x", "image/png", "https://x"), "has both data and url"),
+        (ImagePart(b"x", "image/png", ""), "has both data and url"),
+        (ImagePart(url=3), "an image, has a url of type int. Give a string"),  # type: ignore[arg-type]
+        (FilePart(url=b"https://x"), "a file, has a url of type bytes"),  # type: ignore[arg-type]
         (ImagePart(b"", "image/png"), "has empty data"),
         (ImagePart("aGk=", "image/png"), "has data of type str. Give the bytes"),  # type: ignore[arg-type]
         (ImagePart(bytearray(b"x"), "image/png"), "has data of type bytearray. Give the bytes"),
@@ -159,6 +162,17 @@ async def test_T4_text_that_cannot_be_encoded_never_reaches_the_history(content:
             "tools must hold Tool objects; <built-in function len> is none. Decorate a function with @tool",
         ),
         ({"tools": [Tool("a"), Tool("b"), Tool("a")]}, "Two tools are named 'a'"),
+        ({"tools": None}, "tools must be a list of Tool objects, not None"),
+        ({"tools": "search"}, "tools must be a list of Tool objects, not 'search'"),
+        ({"tools": Tool("a")}, "tools must be a list of Tool objects, not "),
+        ({"model": "openai:x"}, r"model must say who it is \(a ModelInfo or a model\), not 'openai:x'"),
+        ({"model": None}, "model must say who it is .*, not None"),
+        ({"stream_options": {"temperature": 1}}, "stream_options must be StreamOptions, not dict"),
+        ({"get_steering_messages": []}, r"get_steering_messages must be a function or None, not \[\]"),
+        ({"get_follow_up_messages": "x"}, "get_follow_up_messages must be a function or None, not 'x'"),
+        ({"prepare_request": 1}, "prepare_request must be a function or None, not 1"),
+        ({"finish_turn": 1}, "finish_turn must be a function or None, not 1"),
+        ({"clock": 1.0}, "clock must be a function or None, not 1.0"),
     ],
     ids=str,
 )
@@ -218,6 +232,33 @@ def test_T13_going_on_needs_user_input(history: list[Message]) -> None:
 def test_what_is_no_message_is_named_with_its_place(message: Any, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         check_history([UserMessage("hi"), message])
+
+
+@pytest.mark.parametrize(
+    "history", [None, 7, "hi", b"hi", {"role": "user"}, UserMessage("hi"), iter([UserMessage("hi")])]
+)
+def test_what_is_no_list_of_messages_is_named(history: Any) -> None:
+    with pytest.raises(InvalidInputError, match=f"must be a list of messages, not {type(history).__name__}"):
+        check_history(history)
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (UserMessage({"type": "text"}), "Part 0 of message 1, of role user, is str; it must be one of TextPart, ImagePart"),  # type: ignore[arg-type]
+        (UserMessage([TextPart("x"), {"type": "text"}]), "Part 1 of message 1, of role user, is dict"),  # type: ignore[list-item]
+        (UserMessage([ToolCallPart("1", "t")]), "of role user, is ToolCallPart"),  # type: ignore[list-item]
+        (AssistantMessage((ToolResultMessage("1", "t"),)), "of role assistant, is ToolResultMessage"),  # type: ignore[arg-type]
+        (ToolResultMessage("1", "t", [ReasoningPart("x")]), "of role tool, is ReasoningPart"),  # type: ignore[list-item]
+        (ApprovalMessage((TextPart("yes"),)), "of role approval, is TextPart; it must be one of ToolApprovalResponsePart"),  # type: ignore[arg-type]
+    ],
+    ids=lambda value: getattr(value, "role", ""),
+)  # fmt: skip
+async def test_a_message_of_other_parts_is_refused_with_its_place(message: Message, words: str) -> None:
+    streams, history = Streams("x"), [UserMessage("hi"), message]
+    with pytest.raises(InvalidContentError, match=words):
+        await run_agent_loop("go on", history, options(streams))
+    assert (len(history), streams.count) == (2, 0)
 
 
 def test_a_system_message_object_is_told_where_it_belongs() -> None:

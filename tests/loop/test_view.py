@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import calls
+from kit import Streams, calls, options
 
+from loopwright.errors import InvalidInputError, LoopwrightError
+from loopwright.loop import adapt as adapt_module
+from loopwright.loop import run_agent_loop
 from loopwright.loop import view as view_module
 from loopwright.loop.adapt import fit_id
-from loopwright.loop.options import HistorySource, RequestSource, ToolRepairSource
+from loopwright.loop.options import HistorySource, RequestSource, RequestUpdate, ToolRepairSource
 from loopwright.loop.view import RequestView
 from loopwright.messages import (
     ApprovalMessage,
@@ -24,6 +27,7 @@ from loopwright.messages import (
     ProviderPart,
     ReasoningPart,
     RefusalPart,
+    SourcePart,
     TextPart,
     ToolApprovalRequestPart,
     ToolApprovalResponsePart,
@@ -134,6 +138,24 @@ def test_T28_what_needs_no_change_is_the_very_message() -> None:
     assert all(a is b for a, b in zip(messages, history, strict=True))
 
 
+def test_T31_a_view_that_lost_track_of_its_sources_is_not_sent() -> None:
+    view = RequestView(MODEL)
+    view.build([GO_ON])
+    view._sources.clear()
+    with pytest.raises(LoopwrightError, match="lost track of where its messages come from; nothing was sent"):
+        view.build([GO_ON, GO_ON])
+
+
+async def test_T31_what_is_no_message_is_refused_before_dispatch() -> None:
+    streams, history = Streams("x"), list[Message]()
+    stray: Any = {"role": "user", "content": "hi"}
+    instead = RequestUpdate(messages=[UserMessage("hi"), stray])
+    with pytest.raises(InvalidInputError, match="Message 1 is dict, not a message"):
+        await run_agent_loop("hi", history, options(streams, prepare_request=lambda _: instead))
+    assert streams.count == 0
+    assert [message.role for message in history] == ["user"]
+
+
 def test_T32_the_same_history_gives_the_same_view_synthetic_times_included() -> None:
     history: list[Message] = [UserMessage("hi", 1.0), own(*calls("x", "y"), created_at=5.0), result("y"), GO_ON]
     assert build(history) == build(history)
@@ -153,9 +175,9 @@ def test_T33_the_model_itself_gets_all_of_its_reasoning_back() -> None:
     unsigned = ReasoningPart("")
     redacted = ReasoningPart("", redacted="blob")
     thought = ReasoningPart("hm", signature="sig")
-    only_data = ReasoningPart("", provider_data={"id": "rs_1"})
-    assert content_for(MODEL, signed, unsigned, redacted, thought, only_data, "x") == (
-        signed, redacted, thought, only_data, TextPart("x"),
+    only_data, only_id = ReasoningPart("", provider_data={"id": "rs_1"}), ReasoningPart("", id="rs_2")
+    assert content_for(MODEL, signed, unsigned, redacted, thought, only_data, only_id, "x") == (
+        signed, redacted, thought, only_data, only_id, TextPart("x"),
     )  # fmt: skip
 
 
@@ -170,6 +192,7 @@ def test_T33_signatures_of_text_and_calls_stay_for_the_model_itself() -> None:
     [
         (ReasoningPart("", signature="sig"), ()),
         (ReasoningPart(""), ()),
+        (ReasoningPart("", id="rs_1"), ()),
         (ReasoningPart("", redacted="blob"), ()),
         (ReasoningPart("summary", redacted="blob"), ()),
         (ReasoningPart("hm", signature="sig", provider_data={"id": "rs"}), (TextPart("hm"),)),
@@ -183,6 +206,8 @@ def test_T33_signatures_of_text_and_calls_stay_for_the_model_itself() -> None:
         (ToolCallPart("1", "t", "{}", signature="sig", provider_data={"a": 1}), (ToolCallPart("1", "t", "{}"),)),
         (ToolCallPart("1", "web_search", provider_executed=True), ()),
         (ImagePart(b"x", "image/png", provider_data={"a": 1}), (ImagePart(b"x", "image/png"),)),
+        (FilePart(b"x", "text/plain", provider_data={"a": 1}), (FilePart(b"x", "text/plain"),)),
+        (SourcePart("https://x", provider_data={"a": 1}), (SourcePart("https://x"),)),
     ],
     ids=lambda value: repr(value)[:60],
 )
@@ -196,6 +221,18 @@ def test_T35_provider_api_and_name_must_all_be_equal(field: str) -> None:
     thought = ReasoningPart("hm", signature="sig")
     assert content_for(replace(MODEL, **{field: "else"}), thought) == (TextPart("hm"),)
     assert content_for(MODEL, thought) == (thought,)
+
+
+def test_T35_who_counts_as_the_same_may_be_said_otherwise() -> None:
+    thought = ReasoningPart("hm", signature="sig")
+    view = RequestView(OTHER, is_same=lambda message, model: message.provider == model.provider)
+    assert view.build([own(thought)])[0][0].content == (thought,)
+
+
+def test_T34_data_of_the_whole_answer_stays_with_its_model() -> None:
+    message = own("x", provider_data={"extra": 1})
+    assert build([message])[0][0] is message
+    assert build([message], OTHER)[0] == [own("x")]
 
 
 def test_T35_capabilities_do_not_make_another_model() -> None:
@@ -267,6 +304,63 @@ def test_T36_an_empty_id_becomes_a_stable_one(model: ModelInfo) -> None:
     assert asked[0] != asked[1]
     assert [m.text for m in messages[1:]] == ["1", "2"]
     assert ids_of(build(history, model)[0])[0] == asked
+
+
+def test_T36_an_id_that_another_model_reuses_is_made_unique_where_ids_have_rules() -> None:
+    history: list[Message] = []
+    for n in range(3):
+        history += [own(*calls("same")), result("same", str(n))]
+    messages, _ = build(history, strict())
+    asked, answered = ids_of(messages)
+    assert asked == answered
+    assert len(set(asked)) == 3
+    assert asked[0] == "same"
+    assert [m.text for m in messages[1::2]] == ["0", "1", "2"]
+    assert ids_of(build(history, OTHER)[0])[0] == ["same"] * 3
+
+
+def test_T36_two_calls_of_one_id_in_one_answer_stay_apart() -> None:
+    history: list[Message] = [own(*calls("same", "same")), result("same", "1"), result("same", "2")]
+    messages, _ = build(history, strict())
+    asked, answered = ids_of(messages)
+    assert asked == answered
+    assert len(set(asked)) == 2
+    assert [m.text for m in messages[1:]] == ["1", "2"]
+
+
+def constant_ids(turns: int) -> list[Message]:
+    return [
+        m for n in range(turns) for m in (own(*calls("same", "same")), result("same", f"{n}a"), result("same", f"{n}b"))
+    ]
+
+
+def test_T36_where_there_are_none_a_constant_id_stays_and_so_do_the_messages() -> None:
+    history = constant_ids(3)
+    messages, _ = build(history, OTHER)
+    assert all(a is b for a, b in zip(messages, history, strict=True))
+
+
+def test_T36_a_constant_id_costs_the_same_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[bytes] = []
+    original = adapt_module.blake2b
+
+    def counted(data: bytes) -> Any:
+        hashed.append(data)
+        return original(data)
+
+    monkeypatch.setattr(adapt_module, "blake2b", counted)
+    build(constant_ids(100), strict())
+    assert len(hashed) <= 2 * 200
+
+
+@pytest.mark.parametrize("model", [MODEL, OTHER, strict()])
+def test_T36_the_id_that_an_empty_one_becomes_is_no_sibling_s(model: ModelInfo) -> None:
+    first = ids_of(build([own(ToolCallPart("", "t"))], model)[0])[0][0]
+    history: list[Message] = [own(ToolCallPart(first, "s"), ToolCallPart("", "t")), result("", "2"), result(first, "1")]
+    asked, answered = ids_of(build(history, model)[0])
+    assert asked[0] == first
+    assert asked[0] != asked[1]
+    assert answered == [asked[1], asked[0]]
 
 
 def test_T36_a_repair_carries_the_id_that_was_sent_and_its_source_the_recorded_one() -> None:
@@ -438,6 +532,14 @@ def test_C29_calls_that_the_provider_runs_are_not_repaired(model: ModelInfo) -> 
     assert shown([own(served, "found it"), GO_ON], model) == "a u"
 
 
+@pytest.mark.parametrize("wrong", [{"role": "user"}, "hi", None])
+def test_what_is_no_message_is_refused_and_not_passed_over(wrong: Any) -> None:
+    view = RequestView(MODEL)
+    with pytest.raises(InvalidInputError, match=f"Message 1 is {type(wrong).__name__}, not a message"):
+        view.build([UserMessage("hi"), wrong])
+    assert view.build([UserMessage("hi"), GO_ON]) == build([UserMessage("hi"), GO_ON])
+
+
 # ---------------------------------------------------------------- built as it grows
 
 
@@ -562,6 +664,15 @@ def test_building_as_it_grows_equals_building_anew(history: list[Message], model
         assert pairing_problems(messages) == []
         origins = [source.message_index for source in sources if isinstance(source, HistorySource)]
         assert origins == sorted(set(origins))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(random_messages, max_size=12), st.booleans())
+def test_T36_ids_that_others_wrote_are_unique_and_fit(history: list[Message], exact: bool) -> None:
+    asked, answered = ids_of(build(history, strict(replace(MODEL, name="three"), exact=exact))[0])
+    assert len(set(asked)) == len(asked)
+    assert asked == answered or set(asked) == set(answered)
+    assert all(one.isalnum() and (len(one) == 9 if exact else len(one) <= 9) for one in asked)
 
 
 def pairing_problems(messages: list[Message]) -> list[str]:

@@ -27,7 +27,7 @@ from ..messages import (
 )
 from ..models.base import Capabilities, ModelIdentity
 
-__all__ = ["adapt_assistant", "adapt_result", "adapt_user", "fit_id", "is_same_model"]
+__all__ = ["adapt_assistant", "adapt_result", "adapt_user", "fit_id", "is_same_model", "takes_any_id"]
 
 _USER_NOTE = "[An image or file stood here that this model cannot take.]"
 _RESULT_NOTE = "[The tool returned an image or file that this model cannot take.]"
@@ -122,6 +122,11 @@ def _adapt_call(call: ToolCallPart, call_id: str, *, same_model: bool) -> ToolCa
 
 def _same_parts(new: Sequence[object], old: Sequence[object]) -> bool:
     return len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))
+
+
+def takes_any_id(capabilities: Capabilities) -> bool:
+    """Whether the model has no rules for the ids of tool calls."""
+    return capabilities.tool_call_id_pattern is None and capabilities.tool_call_id_max_length is None
 
 
 def fit_id(call_id: str, capabilities: Capabilities, taken: Collection[str] = ()) -> str:

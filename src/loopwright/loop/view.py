@@ -20,7 +20,7 @@ from ..messages import (
     UserMessage,
 )
 from ..models.base import ModelIdentity
-from .adapt import adapt_assistant, adapt_result, adapt_user, fit_id, is_same_model
+from .adapt import adapt_assistant, adapt_result, adapt_user, fit_id, is_same_model, takes_any_id
 from .checks import not_a_message
 from .options import HistorySource, RequestSource, ToolRepairSource
 
@@ -132,12 +132,14 @@ class RequestView:
         self._created_at = message.created_at
 
     def _sent_id(self, call: ToolCallPart, at: int, n: int, *, same_model: bool) -> str:
-        """The id to send: an id of the model's own is an opaque token and stays, any other is made fit and unique.
+        """The id to send.
 
-        Nothing could be told to answer a call without an id, so such a call is given one even by its own model.
+        An id of the model's own is an opaque token and stays. Any other is made fit, and unique, where the model has
+        rules for ids: such vendors refuse one that they have seen. No result could be told to answer a call without an
+        id, so such a call gets one, be it the model's own.
         """
         sent = call.id
-        if not (same_model and sent):
+        if not sent or not (same_model or takes_any_id(self._model.capabilities)):
             sent = fit_id(sent or f"call_{at}_{n}", self._model.capabilities, self._taken)
         self._taken.add(sent)
         return sent

@@ -137,13 +137,12 @@ class WorkerProcess:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return ""
+        self._close_input()
         return f"its process {self._how_it_ended()}{self._tail()}"
 
     def stop(self) -> None:
         """End the process: ask it to, then kill it. Safe from any thread, and again."""
-        with contextlib.suppress(OSError, ValueError):
-            if self._process.stdin is not None:
-                self._process.stdin.close()
+        self._close_input()
         try:
             self._process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
@@ -152,12 +151,15 @@ class WorkerProcess:
 
     def disown(self) -> None:
         """In a forked child: leave the process to the parent, and do not keep it from seeing the parent's end."""
-        with contextlib.suppress(OSError, ValueError):
-            if self._process.stdin is not None:
-                self._process.stdin.close()
+        self._close_input()
         self._process.returncode = 0  # nothing to wait for, and nothing to warn of
 
     # ------------------------------------------------------------ inside
+
+    def _close_input(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            if self._process.stdin is not None:
+                self._process.stdin.close()
 
     def _send(self, message: dict[str, Any]) -> None:
         stdin = self._process.stdin

@@ -177,7 +177,10 @@ class LocalServer:
         with self._lock:
             if self._stops != stops:
                 raise LocalModelError(f"The local model {self._name!r} was stopped while it started.")
+            dead = self._worker
             worker = self._worker = WorkerProcess(settings, self._command)
+        if dead is not None:
+            dead.stop()
         worker.wait_ready(self._start_seconds)
         self._report(ModelProgress("ready", self._name))
         return worker

@@ -38,7 +38,9 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    # Not through sys.stdin: its lock, held by a thread that waits, breaks the interpreter's end.
+    while os.read(0, 4096):
+        pass
     # The server's own shutdown waits for a request that is under way; nobody waits for its answer any more.
     os._exit(0)
 

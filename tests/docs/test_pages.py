@@ -1,0 +1,130 @@
+"""What the pages say is so: commands, links, names of files, tables that repeat what the code knows."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+import loopwright
+from loopwright.models.local import CATALOG
+from loopwright.models.local.catalog import DEFAULT
+from loopwright.models.vendors import VENDORS
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\[[^\]]+\]\((?P<target>[^)\s]+)\)")
+BOTH_COMMANDS = """
+```bash
+python -m pip install nox && python -m nox -s quickstart
+python -m nox -s tests
+```
+"""
+
+
+def read(path: str) -> str:
+    return (ROOT / path).read_text("utf-8")
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def sessions() -> set[str]:
+    """Names of the nox sessions."""
+    functions = [node for node in ast.parse(read("noxfile.py")).body if isinstance(node, ast.FunctionDef)]
+    return {node.name for node in functions if "nox.session" in map(ast.unparse, node.decorator_list)}
+
+
+def table_rows(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])
+def test_the_two_commands(page: str) -> None:
+    assert BOTH_COMMANDS in read(page)
+
+
+def test_the_commands_come_first_in_the_readme() -> None:
+    assert read("README.md").startswith("# Loopwright\n" + BOTH_COMMANDS)
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    pattern = re.search(r"grep -m 1 -xE '([^']+)' README\.md", read(".ci/run"))
+    assert pattern is not None
+    found = [line for line in read("README.md").splitlines() if re.fullmatch(pattern[1], line)]
+    assert found == ["python -m nox -s tests"]
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / ".ci" / "run", ROOT / "noxfile.py"], ids=name_of)
+def test_sessions_that_are_named_exist(page: Path) -> None:
+    assert set(re.findall(r"nox -s ([a-z]+)", page.read_text("utf-8"))) <= sessions()
+
+
+def test_scripts_that_sessions_run_exist() -> None:
+    scripts = re.findall(r'session\.run\("python", "([\w/]+\.py)"', read("noxfile.py"))
+    assert len(scripts) == 3
+    assert [script for script in scripts if not (ROOT / script).is_file()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = [urlsplit(match["target"]) for match in LINK.finditer(page.read_text("utf-8"))]
+    missing = [
+        url.path for url in targets if not url.scheme and url.path and not (page.parent / url.path).resolve().exists()
+    ]
+    assert missing == []
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = re.findall(r"- ([\w./-]+\.md)$", read("mkdocs.yml"), re.MULTILINE)
+    assert sorted(listed) == sorted(
+        page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")
+    )
+
+
+def test_decisions_are_numbered_dated_and_indexed() -> None:
+    records = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+    index = read("docs/decisions/index.md")
+    assert [int(record.name[:4]) for record in records] == list(range(1, len(records) + 1))
+    for number, record in enumerate(records, 1):
+        lines = record.read_text("utf-8").splitlines()
+        title = lines[0].removeprefix(f"# {number}. ")
+        assert title != lines[0]
+        assert re.fullmatch(r"20\d\d-\d\d-\d\d", lines[2])
+        assert [line for line in lines if line.startswith("## ")] == ["## Context", "## Decision", "## Consequences"]
+        assert f"{number}. [{title}]({record.name})\n" in index
+
+
+def test_the_table_of_vendors_is_complete() -> None:
+    rows = [row for row in table_rows(read("docs/concepts/models.md")) if row[0].strip("`") in VENDORS]
+    told = {row[0].strip("`"): tuple(re.findall(r"`([A-Z0-9_]+)`", row[1])) for row in rows}
+    assert told == {vendor.name: vendor.key_variables for vendor in VENDORS.values()}
+    optional = {row[0].strip("`") for row in rows if row[1].endswith(", if it asks for one")}
+    assert optional == {vendor.name for vendor in VENDORS.values() if not vendor.needs_key}
+
+
+def test_the_table_of_local_models_is_complete() -> None:
+    rows = [
+        row for row in table_rows(read("docs/concepts/models.md")) if row[0].removeprefix("`local:")[:-1] in CATALOG
+    ]
+    told = [(row[0], row[1], row[2]) for row in rows]
+    assert told == [(f"`local:{row.name}`", f"{row.size / 1e6:.0f} MB", row.licence) for row in CATALOG.values()]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md", "noxfile.py"])
+def test_the_size_of_the_download_is_told(page: str) -> None:
+    assert f"{CATALOG[DEFAULT].size / 1e6:.0f} MB" in read(page)
+
+
+def test_the_version_is_told_once() -> None:
+    assert tomllib.loads(read("pyproject.toml"))["project"]["version"] == loopwright.__version__
+
+
+def test_extras_in_the_readme_exist() -> None:
+    extras = tomllib.loads(read("pyproject.toml"))["project"]["optional-dependencies"]
+    assert set(re.findall(r"loopwright\[(\w+)\]", read("README.md"))) == set(extras)
