@@ -27,7 +27,7 @@ def install(session: nox.Session, *extras: str, group: str | None = None) -> Non
     project = f".[{','.join(extras)}]" if extras else "."
     # The pip that comes with Python may be too old for groups, so they are read here.
     packages = nox.project.dependency_groups(PROJECT, group) if group else ()
-    session.log(f"Fetching from the package index: {' '.join(['what', project, 'needs', *packages])}")
+    session.log(f"From the package index: what {project}{f' and the group {group!r}' if group else ''} asks for")
     session.install("-e", project, *packages, env={"PIP_DISABLE_PIP_VERSION_CHECK": "1"})
 
 
@@ -79,5 +79,5 @@ def bench(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Build the documentation strictly, into site/, and run its code."""
     install(session, "aiohttp", group="docs")
-    session.run("mkdocs", "build", "--strict", "--quiet")
+    session.run("mkdocs", "build", "--strict", "--quiet", env={"NO_MKDOCS_2_WARNING": "1"})
     session.run("python", "-m", "pytest", "-q", "tests/docs")

@@ -8,7 +8,7 @@ from typing import Any
 
 from anyio.lowlevel import current_token
 
-__all__ = ["Waker", "spawn"]
+__all__ = ["Later", "Waker", "spawn"]
 
 _running: set[Any] = set()
 
@@ -31,24 +31,50 @@ def spawn(body: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         trio.lowlevel.spawn_system_task(body, name=name)
 
 
-class Waker:
-    """Runs a function in the event loop where the waker was made, from any thread."""
+class Later:
+    """Runs functions in the event loop where it was made, soon, and from wherever it is called.
 
-    __slots__ = ("_schedule", "_thread")
+    Never at once: a finalizer may run in the middle of anything, in another thread, and after its loop has ended while
+    another one runs.
+    """
+
+    __slots__ = ("_schedule",)
 
     def __init__(self) -> None:
         loop: Any = current_token().native_token
-        self._thread = threading.get_ident()
         self._schedule: Callable[[Callable[[], object]], object] = (
             loop.call_soon_threadsafe if hasattr(loop, "call_soon_threadsafe") else loop.run_sync_soon
         )
 
-    def call(self, function: Callable[[], object]) -> None:
-        """Run `function` now when in the loop's own thread, else soon. A loop that has ended is left alone."""
-        if threading.get_ident() == self._thread:
-            function()
-            return
+    def call(self, function: Callable[[], object]) -> bool:
+        """Run `function` in the loop soon.
+
+        Returns:
+            False when the loop has ended: then it never runs.
+        """
         try:
             self._schedule(function)
         except RuntimeError:
-            return
+            return False
+        return True
+
+
+class Waker(Later):
+    """Wakes what waits in the event loop where it was made: at once from the loop's own thread, else soon."""
+
+    __slots__ = ("_thread",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread = threading.get_ident()
+
+    def call(self, function: Callable[[], object]) -> bool:
+        """Run `function`, which must do no more than wake.
+
+        Returns:
+            False when the loop has ended: then it never runs.
+        """
+        if threading.get_ident() == self._thread:
+            function()
+            return True
+        return super().call(function)

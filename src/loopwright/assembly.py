@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 from uuid import uuid4
 
-from .errors import InvalidArgumentError
+from .errors import InvalidArgumentError, ModelError
 from .loop.checks import check_options
 from .loop.options import Content, LoopOptions, RequestMetadata, RequestUpdate
 from .loop.run import LoopRun
@@ -213,7 +213,12 @@ class _StreamFunction:
         request = ModelRequest(context, options.settings, memo)
         if self._streaming:
             return await language_model.stream(request)
-        return CompletedStream(await language_model.generate(request))
+        try:
+            return CompletedStream(await language_model.generate(request))
+        except ModelError as error:
+            if error.answer is None:
+                raise
+            return CompletedStream(error.answer, error)
 
 
 def model_of(model: object) -> LanguageModel:

@@ -283,9 +283,11 @@ class ModelError(LoopwrightError):
 
     Attributes:
         retryable: Whether the same request may succeed later.
+        answer: What there is of the answer, where it failed in the middle; a run keeps it in its history, marked.
     """
 
     retryable: bool = False
+    answer: AssistantMessage | None = None
 
 
 class UnknownModelError(ModelError):

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, Self, cast
 import anyio
 from typing_extensions import TypeVar
 
-from ._backend import Waker, spawn
+from ._backend import Later, spawn
 from .errors import Partial, RunCancelled, RunError, UnsupportedStopReason
 from .events import (
     Abort,
@@ -69,6 +69,11 @@ T = TypeVar("T")
 O = TypeVar("O", default=str)  # noqa: E741  # the output type, named so throughout
 
 
+_going: set[RunControl] = set()
+"""Runs that have begun and not ended. One that its consumer drops must not be garbage before it is closed: its
+generator would be closed by the garbage collector, and trio warns of that."""
+
+
 class RunHooks(Protocol):
     """The hooks of an agent that end a run or a step."""
 
@@ -112,7 +117,7 @@ class RunControl:
         self._events: AsyncGenerator[EngineEvent, None] | None = None
         self._parts: deque[StreamPart] = deque()
         self._untold: deque[ToolCallPart] = deque()
-        self._waker: Waker | None = None
+        self._later: Later | None = None
         self._busy = False
         self._closing = False
         self._idle: anyio.Event | None = None
@@ -275,7 +280,8 @@ class RunControl:
         return None
 
     async def _start(self) -> AsyncGenerator[EngineEvent, None]:
-        self._waker = Waker()
+        self._later = Later()
+        _going.add(self)
         self.signal.raise_if_aborted()
         waits = AbortableWaits(self.signal)
         try:
@@ -346,7 +352,7 @@ class RunControl:
             stop_condition=self._condition,
             unresolved_tool_calls=loop.open_calls,
         )
-        self._done = True
+        self._end()
         try:
             await self._hooks.on_finish(result)
         except Exception as error:
@@ -357,7 +363,7 @@ class RunControl:
 
     async def _abort(self, error: RunCancelled) -> None:
         error.partial = self.partial
-        self._done = True
+        self._end()
         self._error = error
         self._parts.append(Abort(str(error.reason or error), error.partial.text))
         try:
@@ -377,7 +383,7 @@ class RunControl:
             error.partial = self.partial  # type: ignore[attr-defined]  # any exception object may carry it
         except AttributeError:
             error.add_note(f"The run failed after {len(self.steps)} steps.")
-        self._done = True
+        self._end()
         self._error = error
         self._parts.append(Error(ErrorInfo.of(error), error))
 
@@ -389,10 +395,15 @@ class RunControl:
             RunCancelled("the task that read the run was cancelled") if not self.signal.aborted else self.signal.error()
         )
         partial = error.partial = self.partial
-        self._done = True
+        self._end()
         self._error = error
         self._parts.append(Abort(str(error.reason or error), partial.text))
         await finish_quietly(lambda: self._hooks.on_abort(partial), self._cancel_grace)
+
+    def _end(self) -> None:
+        self._done = True
+        self.signal.close()
+        _going.discard(self)
 
     async def aclose(self) -> None:
         """Stop the run and wait until nothing of it is left. Safe from any task, and more than once."""
@@ -408,7 +419,7 @@ class RunControl:
 
     async def _close(self) -> None:
         if self._events is None:
-            self._done = True
+            self._end()
             self._error = self.signal.error()
             return
         try:
@@ -418,14 +429,16 @@ class RunControl:
 
     def abandon(self) -> None:
         """The consumer is gone: clean up in the run's own event loop, if it still runs."""
-        if not self._done and self._events is not None and self._waker is not None:
-            self._waker.call(self._begin_closing)
-
-    def _begin_closing(self) -> None:
-        try:
-            spawn(self.aclose, "loopwright abandoned run")
-        except RuntimeError:
+        if self._done or self._later is None:
             return
+        if not self._later.call(lambda: spawn(self._close_abandoned, "loopwright abandoned run")):
+            _going.discard(self)
+
+    async def _close_abandoned(self) -> None:
+        try:
+            await self.aclose()
+        except Exception:  # nobody is left to be told
+            _going.discard(self)
 
     def outcome(self) -> GenerateResult[Any]:
         """The result of a run that has ended.

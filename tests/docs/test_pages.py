@@ -5,15 +5,20 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from dataclasses import fields
 from pathlib import Path
+from typing import get_args
 from urllib.parse import urlsplit
 
 import pytest
 
 import loopwright
+from loopwright.events import StreamPart
 from loopwright.models.local import CATALOG
 from loopwright.models.local.catalog import DEFAULT
 from loopwright.models.vendors import VENDORS
+from loopwright.settings import StepSettings
+from loopwright.tools.options import FunctionToolOptions
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -42,6 +47,13 @@ def sessions() -> set[str]:
 
 def table_rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+
+
+def first_column(text: str, heading: str) -> list[str]:
+    """What is set in code in the first column of the table with this heading."""
+    _, _, table = text.partition(f"| {heading} |")
+    rows, _, _ = table.partition("\n\n")
+    return [name for row in table_rows(rows) for name in re.findall(r"`([^`]+)`", row[0])]
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])
@@ -100,10 +112,32 @@ def test_decisions_are_numbered_dated_and_indexed() -> None:
         assert f"{number}. [{title}]({record.name})\n" in index
 
 
+def test_the_table_of_stream_parts_is_complete() -> None:
+    told = first_column(read("docs/concepts/events.md"), "part")
+    parts = {part.__dataclass_fields__["type"].default for part in get_args(StreamPart)}
+    assert len(told) == len(set(told))
+    assert parts - set(told) <= {"tool-approval-request"}  # a part that no run tells yet
+    assert set(told) <= parts
+
+
+def test_the_table_of_step_settings_is_complete() -> None:
+    told = first_column(read("docs/concepts/loop.md"), "`StepSettings`")
+    assert sorted(told) == sorted(field.name for field in fields(StepSettings))
+
+
+def test_the_table_of_tool_options_is_complete() -> None:
+    told = first_column(read("docs/concepts/tools.md"), "option")
+    assert sorted(told) == sorted(FunctionToolOptions.__required_keys__ | FunctionToolOptions.__optional_keys__)
+
+
 def test_the_table_of_vendors_is_complete() -> None:
     rows = [row for row in table_rows(read("docs/concepts/models.md")) if row[0].strip("`") in VENDORS]
     told = {row[0].strip("`"): tuple(re.findall(r"`([A-Z0-9_]+)`", row[1])) for row in rows}
     assert told == {vendor.name: vendor.key_variables for vendor in VENDORS.values()}
+    addresses = {row[0].strip("`"): tuple(re.findall(r"`([^`]+)`", row[2])) for row in rows}
+    assert addresses == {
+        vendor.name: (*vendor.url_variables, *filter(None, [vendor.base_url])) for vendor in VENDORS.values()
+    }
     optional = {row[0].strip("`") for row in rows if row[1].endswith(", if it asks for one")}
     assert optional == {vendor.name for vendor in VENDORS.values() if not vendor.needs_key}
 

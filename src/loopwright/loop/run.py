@@ -33,7 +33,7 @@ from ..events import (
     StartStep,
 )
 from ..messages import AssistantMessage, Message, ToolCallPart, ToolResultMessage, UserMessage
-from ..models.base import ModelIdentity, RequestContext, StreamOptions
+from ..models.base import Capabilities, ModelIdentity, RequestContext, StreamOptions
 from ..signals import AbortSignal
 from ..tools.base import Tool
 from ..usage import Usage
@@ -133,7 +133,7 @@ class LoopRun:
         self.run_id = options.run_id or uuid4().hex
         self._handle = handle
         self._clock = options.clock or time.time
-        self._views: dict[tuple[str, str, str], RequestView] = {}
+        self._views: dict[tuple[str, str, str, Capabilities], RequestView] = {}
         self._batch: ToolBatch | None = None
         self._response: ModelResponse | None = None
         self._signature: tuple[StreamFunction, bool] | None = None
@@ -302,7 +302,7 @@ class LoopRun:
     def _view(self, turn: _Turn) -> tuple[list[Message], list[RequestSource]]:
         if turn.messages is not None:
             return RequestView(turn.model).build(turn.messages)
-        key = (turn.model.provider, turn.model.api, turn.model.name)
+        key = (turn.model.provider, turn.model.api, turn.model.name, turn.model.capabilities)
         view = self._views.get(key)
         if view is None:
             view = self._views[key] = RequestView(turn.model)

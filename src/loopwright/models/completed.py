@@ -11,10 +11,17 @@ __all__ = ["CompletedStream"]
 class CompletedStream:
     """A `ModelStream` of one event: the whole answer."""
 
-    __slots__ = ("_message", "_told")
+    __slots__ = ("_error", "_message", "_told")
 
-    def __init__(self, message: AssistantMessage) -> None:
+    def __init__(self, message: AssistantMessage, error: Exception | None = None) -> None:
+        """Tell one answer.
+
+        Args:
+            message: The answer.
+            error: Why it failed, where it did.
+        """
         self._message = message
+        self._error = error
         self._told = False
 
     def __aiter__(self) -> CompletedStream:
@@ -24,7 +31,9 @@ class CompletedStream:
         if self._told:
             raise StopAsyncIteration
         self._told = True
-        return ResponseError(self._message) if self._message.failed else ResponseDone(self._message)
+        if self._error is not None or self._message.failed:
+            return ResponseError(self._message, self._error)
+        return ResponseDone(self._message)
 
     async def result(self) -> AssistantMessage:
         """The whole answer."""

@@ -8,12 +8,11 @@ from dataclasses import replace
 
 from anyio import move_on_after
 
-from .._backend import spawn
+from .._backend import Later, spawn
 from ..errors import ModelConnectionError, ModelError, ModelTimeoutError
 from ..events import ModelEvent, ResponseDone, ResponseError
 from ..messages import AssistantMessage
 from .codec import StreamDecoder
-from .http.later import Later
 from .http.transport import HTTPResponse
 
 __all__ = ["HTTPStream", "free"]

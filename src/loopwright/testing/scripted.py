@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Self, TypeAlias, cast
 from zlib import crc32
 
+from ..errors import ModelError
 from ..events import (
     File,
     ModelEvent,
@@ -209,8 +210,10 @@ class ScriptedModel:
             if isinstance(event, ResponseDone):
                 return event.message
             if isinstance(event, ResponseError):
+                if isinstance(event.error, ModelError):
+                    event.error.answer = event.message
                 if event.error is not None:
-                    return replace(event.message, error=event.message.error or str(event.error))
+                    raise event.error
                 return event.message
         raise AssertionError("A scripted answer must end with ResponseDone or ResponseError.")
 

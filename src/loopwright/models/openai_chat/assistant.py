@@ -84,9 +84,9 @@ def safe_arguments(text: str) -> str:
     if not text.strip():
         return "{}"
     try:
-        value = from_json(text, allow_inf_nan=False)
-    except ValueError:
-        return to_json({"invalid_json": text}).decode()
+        value = from_json(text.encode(), allow_inf_nan=False)
+    except ValueError:  # a lone surrogate, which cannot be encoded, is one too
+        return to_json({"invalid_json": text.encode("utf-8", "replace").decode()}).decode()
     if value is None:
         return "{}"
     return text if is_object(value) else to_json({"invalid_arguments": value}).decode()
