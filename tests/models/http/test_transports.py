@@ -318,3 +318,28 @@ async def test_three_hundred_at_once_all_have_a_connection(wire: Wire) -> None:
                 tasks.start_soon(ask, transport, server.url, number)
         assert server.connections == count
     assert sorted(map(int, got)) == list(range(count))
+
+
+async def test_a_pooled_connection_that_just_died_is_replaced() -> None:
+    """Only aiohttp finds out while it writes; nothing was sent, so the request goes over another connection."""
+    aiohttp = pytest.importorskip("aiohttp")
+    from loopwright.models.http.aiohttp_transport import AiohttpTransport
+    from loopwright.models.http.transport import Timeouts
+
+    class Session:
+        def __init__(self) -> None:
+            self.bodies: list[object] = []
+
+        async def post(self, url: str, *, data: object, **options: object) -> object:
+            self.bodies.append(data)
+            if len(self.bodies) == 1:
+                raise aiohttp.ClientOSError(None, "Can not write request body") from aiohttp.ClientConnectionResetError()
+            return _Answer()
+
+    class _Answer:
+        status = 200
+        headers: dict[str, str] = {}
+
+    session = Session()
+    response = await AiohttpTransport(session).post("http://127.0.0.1:1/v1", {}, b"{}", Timeouts())  # type: ignore[arg-type]
+    assert (response.status, session.bodies) == (200, [b"{}", b"{}"])

@@ -53,10 +53,17 @@ class AiohttpTransport:
         # As plain bytes a large body is written in one go, of which aiohttp warns.
         data = body if len(body) < _LARGE_BODY else io.BytesIO(body)
         options = self._proxy_options(url)
+        options |= {"headers": headers, "timeout": limits, "allow_redirects": False}
         try:
-            response = await self._session.post(
-                url, data=data, headers=headers, timeout=limits, allow_redirects=False, **options
-            )
+            try:
+                response = await self._session.post(url, data=data, **options)
+            except aiohttp.ClientOSError as error:
+                if not isinstance(error.__cause__, aiohttp.ClientConnectionResetError):
+                    raise
+                # A pooled connection that the server closed in this very moment. Nothing was sent, so asking again over
+                # another one asks once.
+                data = body if len(body) < _LARGE_BODY else io.BytesIO(body)
+                response = await self._session.post(url, data=data, **options)
         except (aiohttp.ClientError, OSError) as error:
             raise _translated(error, url) from error
         return _Response(response, url, self._open)
