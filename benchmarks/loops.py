@@ -48,9 +48,7 @@ class Ours:
         self._transport: Any = transport
 
     def _agent(self, model: str) -> Adder:
-        return Adder(
-            model=OpenAICompatible(model, base_url=self._base_url, api_key="x", transport=self._transport)
-        )
+        return Adder(model=OpenAICompatible(model, base_url=self._base_url, api_key="x", transport=self._transport))
 
     async def run(self, model: str) -> int:
         """Run to the end; the number of steps."""

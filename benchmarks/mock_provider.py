@@ -1,6 +1,6 @@
 """A provider that answers at once: Chat Completions on 127.0.0.1, in a process of its own.
 
-The model's name says what it answers: `loop-N` makes N tool calls one after the other and then says so; `text-N` answers
+The model's name says what it answers: `loop-N` makes N tool calls one after the other and says so; `text-N` answers
 with N text deltas. It prints its port, and ends when its standard input does.
 """
 
@@ -99,9 +99,7 @@ async def _main() -> None:
     ended = asyncio.Event()
     server = await asyncio.start_server(_serve, "127.0.0.1", 0, limit=2**24)
     print(server.sockets[0].getsockname()[1], flush=True)
-    threading.Thread(
-        target=lambda: (sys.stdin.read(), loop.call_soon_threadsafe(ended.set)), daemon=True
-    ).start()
+    threading.Thread(target=lambda: (sys.stdin.read(), loop.call_soon_threadsafe(ended.set)), daemon=True).start()
     await ended.wait()
 
 

@@ -1,6 +1,6 @@
 """Measures CPU time of the loops, each in fresh processes that take turns, and prints medians and ratios.
 
-    python benchmarks/run.py [--rounds N] [--quick]
+python benchmarks/run.py [--rounds N] [--quick]
 """
 
 from __future__ import annotations
@@ -112,7 +112,11 @@ def main() -> None:
         print(json.dumps(asyncio.run(measure(*options.one))))
         return
     print(f"CPU microseconds, median of {options.rounds} rounds; the provider runs in a process of its own\n")
-    print(f"{'':26}" + "".join(f"{name:>20}" for name in LOOPS) + "".join(f"{'ratio ' + b.split()[1]:>16}" for _, b in PAIRS))
+    print(
+        f"{'':26}"
+        + "".join(f"{name:>20}" for name in LOOPS)
+        + "".join(f"{'ratio ' + b.split()[1]:>16}" for _, b in PAIRS)
+    )
     with provider() as base_url:
         for scenario, (_, what) in SCENARIOS.items():
             samples: dict[str, list[float]] = {name: [] for name in LOOPS}
@@ -121,7 +125,10 @@ def main() -> None:
                     samples[name].append(sample(name, scenario, base_url))
             medians = {name: statistics.median(values) for name, values in samples.items()}
             ratios = "".join(f"{medians[ours] / medians[plain]:>16.2f}" for ours, plain in PAIRS)
-            print(f"{scenario:26}" + "".join(f"{medians[name]:>20.1f}" for name in LOOPS) + ratios + f"   {what}", flush=True)
+            print(
+                f"{scenario:26}" + "".join(f"{medians[name]:>20.1f}" for name in LOOPS) + ratios + f"   {what}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python examples/quickstart.py ["a question of your own"]
 
-Every event is printed as it comes: text, tool calls with their progress and results, and at the end the answer, the steps
-and the tokens.
+Every event is printed as it comes: text, tool calls with their progress and results, and at the end the answer, the
+steps and the tokens.
 """
 
 from __future__ import annotations

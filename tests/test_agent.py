@@ -9,8 +9,8 @@ from typing import Any
 
 import anyio
 import pytest
-
 from kit import calls, named, roles, valid
+
 from loopwright import (
     AbortSignal,
     AgentSettings,
@@ -574,7 +574,7 @@ async def test_one_reader_at_a_time() -> None:
         reached.set()
         await anyio.sleep_forever()
 
-    async with Worker(model=ScriptedModel([[ResponseStart(), gate]])).stream("go") as run:
+    async with Worker(model=ScriptedModel([[ResponseStart(), gate]])).stream("go") as run:  # noqa: SIM117  # in this order
         async with anyio.create_task_group() as tasks:
 
             async def read() -> None:

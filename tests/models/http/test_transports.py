@@ -333,7 +333,9 @@ async def test_a_pooled_connection_that_just_died_is_replaced() -> None:
         async def post(self, url: str, *, data: object, **options: object) -> object:
             self.bodies.append(data)
             if len(self.bodies) == 1:
-                raise aiohttp.ClientOSError(None, "Can not write request body") from aiohttp.ClientConnectionResetError()
+                raise aiohttp.ClientOSError(
+                    None, "Can not write request body"
+                ) from aiohttp.ClientConnectionResetError()
             return _Answer()
 
     class _Answer:
