@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-
 from kit import roles, valid
+
 from loopwright.testing import ScriptedModel, call
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

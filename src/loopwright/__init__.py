@@ -18,6 +18,7 @@ Errors are drawn as a tree in `loopwright.errors`; the loop beneath the agents i
 from __future__ import annotations
 
 from .agent import ToolLoopAgent
+from .control import RunControl
 from .errors import (
     AbortRun,
     InvalidArgumentError,
@@ -50,7 +51,7 @@ from .models.base import Capabilities, LanguageModel, ModelInfo, ModelRequest, M
 from .models.http import Timeouts
 from .models.vendors import OpenAICompatible, Vendor
 from .results import GenerateResult, StepResult
-from .run import Run, RunControl
+from .run import Run
 from .serialization import dump_messages, load_messages
 from .settings import AgentSettings, StepContext, StepSettings
 from .signals import AbortSignal

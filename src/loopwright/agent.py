@@ -10,11 +10,12 @@ from anyio.lowlevel import current_token
 from typing_extensions import TypeVar, Unpack
 
 from .assembly import RunDefaults, begin_run, conditions_of, model_of, tools_of
+from .control import RunControl
 from .errors import InvalidArgumentError, Partial
 from .loop.options import Content
 from .models.base import LanguageModel, ModelSettings
 from .results import GenerateResult, StepResult
-from .run import Run, RunControl, StreamHandle
+from .run import Run, StreamHandle
 from .settings import (
     NOT_GIVEN,
     SETTING_NAMES,

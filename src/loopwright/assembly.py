@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 from uuid import uuid4
 
+from .control import RunControl, RunHooks
 from .errors import InvalidArgumentError, ModelError
 from .loop.checks import check_options
 from .loop.options import Content, LoopOptions, RequestMetadata, RequestUpdate
@@ -22,7 +23,6 @@ from .models.base import (
 )
 from .models.completed import CompletedStream
 from .models.registry import resolve_model
-from .run import RunControl, RunHooks
 from .settings import AgentTool, CallOptions, StepContext, StepSettings
 from .signals import AbortSignal
 from .stopping import StopCondition
