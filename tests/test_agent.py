@@ -210,6 +210,9 @@ SCRIPTS: dict[str, Callable[[], list[Any]]] = {
             ResponseError(answer("ha", finish_reason="error", error="cut"), ModelResponseError("cut")),
         ]
     ],
+    "broken by something else": lambda: [
+        [ResponseStart(), ResponseError(answer("ha", finish_reason="error"), ValueError("a bug"))]
+    ],
     "client side": lambda: [[call("ask"), call("work")]],
     "limit": lambda: [[call("work")]] * 5,
     "flood": lambda: [[call("work", id=str(n)) for n in range(5)]],

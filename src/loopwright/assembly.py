@@ -8,10 +8,11 @@ from typing import Any, Protocol, cast
 from uuid import uuid4
 
 from .control import RunControl, RunHooks
-from .errors import InvalidArgumentError, ModelError
+from .errors import InvalidArgumentError
 from .loop.checks import check_options
 from .loop.options import Content, LoopOptions, RequestMetadata, RequestUpdate
 from .loop.run import LoopRun
+from .messages import AssistantMessage
 from .models.base import (
     LanguageModel,
     ModelIdentity,
@@ -215,10 +216,11 @@ class _StreamFunction:
             return await language_model.stream(request)
         try:
             return CompletedStream(await language_model.generate(request))
-        except ModelError as error:
-            if error.answer is None:
+        except Exception as error:
+            answer = getattr(error, "answer", None)  # see ModelError.answer
+            if not isinstance(answer, AssistantMessage):
                 raise
-            return CompletedStream(error.answer, error)
+            return CompletedStream(answer, error)
 
 
 def model_of(model: object) -> LanguageModel:

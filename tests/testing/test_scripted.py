@@ -194,10 +194,13 @@ async def test_an_exception_in_the_middle_breaks_both_ways() -> None:
         await anext(stream)  # type: ignore[arg-type]
 
 
-async def test_a_failed_answer_is_given_whole_with_its_cause() -> None:
+async def test_a_failed_answer_is_given_whole_or_on_its_cause() -> None:
     half = answer("half", finish_reason="error")
     model = ScriptedModel([[ResponseStart(), ResponseError(half, ValueError("cause"))], half])
-    assert (await model.generate(request())).error == "cause"
+    with pytest.raises(ValueError, match="cause") as caught:
+        await model.generate(request())
+    told: Any = caught.value
+    assert (told.answer.failed, told.answer.text) == (True, "half")
     given_back = await model.generate(request())
     assert (given_back.failed, given_back.text, given_back.error) == (True, "half", None)
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Self, TypeAlias, cast
 from zlib import crc32
 
-from ..errors import ModelError
 from ..events import (
     File,
     ModelEvent,
@@ -210,9 +209,8 @@ class ScriptedModel:
             if isinstance(event, ResponseDone):
                 return event.message
             if isinstance(event, ResponseError):
-                if isinstance(event.error, ModelError):
-                    event.error.answer = event.message
                 if event.error is not None:
+                    event.error.answer = event.message  # type: ignore[attr-defined]  # as ModelError.answer
                     raise event.error
                 return event.message
         raise AssertionError("A scripted answer must end with ResponseDone or ResponseError.")
