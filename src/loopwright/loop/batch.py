@@ -132,10 +132,10 @@ class ToolBatch:
                 self._launch(self._launching)
             if self._out:
                 return self._out.popleft()
-            if self._inbox:
-                self._take(self._inbox.popleft())
-            elif self._running < self._cap and self._next_start < len(self._runs):
+            if self._running < self._cap and self._next_start < len(self._runs):
                 self._announce()
+            elif self._inbox:
+                self._take(self._inbox.popleft())
             elif self._running:
                 await self._waits.wait(self._wait())
             else:
