@@ -65,6 +65,10 @@ class Handler(BaseHTTPRequestHandler):
         elif "overflow" in json.dumps(body["messages"]):
             error = {"code": 400, "message": "too long", "type": "exceed_context_size_error"}
             self.reply(400, json.dumps({"error": error}).encode())
+        elif "break" in json.dumps(body["messages"]):
+            self.begin("text/event-stream")
+            error = {"code": 500, "message": "output that does not match the expected format", "type": "server_error"}
+            self.wfile.write(delta("hel") + b"data: " + json.dumps({"error": error}).encode() + b"\n\n")
         elif "die" in json.dumps(body["messages"]):
             if body.get("stream"):
                 self.begin("text/event-stream")

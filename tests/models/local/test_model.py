@@ -13,6 +13,7 @@ from loopwright.errors import (
     InvalidArgumentError,
     LocalModelError,
     ModelConnectionError,
+    ModelResponseError,
     UnknownModelError,
 )
 from loopwright.messages import UserMessage
@@ -162,6 +163,16 @@ async def test_a_server_that_dies_in_the_middle_of_a_stream(make: Make, workers:
             pass
     await stream.aclose()
     assert (await (await model.stream(ask("hi"))).result()).text == "hello"
+
+
+async def test_an_answer_that_breaks_off_is_an_error_of_generate_and_an_event_of_stream(make: Make) -> None:
+    model = make()
+    with pytest.raises(ModelResponseError, match="does not match the expected format") as caught:
+        await model.generate(ask("break"))
+    assert caught.value.answer is not None
+    assert (caught.value.answer.text, caught.value.answer.failed) == ("hel", True)
+    kinds = [event.type async for event in await model.stream(ask("break"))]
+    assert kinds[-1] == "response-error"
 
 
 async def test_a_context_overflow_says_how_to_have_more(make: Make) -> None:

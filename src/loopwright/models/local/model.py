@@ -16,6 +16,7 @@ from ...errors import (
     LocalModelError,
     ModelConnectionError,
     ModelError,
+    ModelResponseError,
     UnknownModelError,
 )
 from ...events import ModelEvent
@@ -150,12 +151,17 @@ class LocalModel:
             LocalModelError: The model cannot be had or started, or its server died.
             ModelError: There is no whole answer.
         """
-        worker, http = await self._ready()
-        try:
-            return await http.generate(request)
-        except ModelError as error:
-            await self._explain(worker, error)
-            raise
+        # Read as a stream: in the middle of an answer that goes out whole, llama.cpp does not notice that nobody waits
+        # for it any more, and keeps its only slot busy until the end.
+        message = await (await self.stream(request)).result()
+        if message.failed:
+            error = ModelResponseError(
+                message.error or f"The local model {self.name!r} ended its answer with {message.finish_reason!r}.",
+                retryable=True,
+            )
+            error.answer = message
+            raise error
+        return message
 
     async def stream(self, request: ModelRequest) -> LocalStream:
         """Ask, and get the answer as it comes.

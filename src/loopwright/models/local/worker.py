@@ -58,6 +58,7 @@ def _serve(settings: dict[str, Any]) -> Any:
     params.cpuparams_batch.n_threads = settings["threads"]
     params.hostnames = ["127.0.0.1"]
     params.port = 0
+    params.n_threads_http = 64
     # Any page in a browser, and any user of the machine, can reach a port of loopback.
     params.api_keys = [settings["key"]]
     params.ui = False
