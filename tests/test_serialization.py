@@ -95,6 +95,8 @@ def built(cls: type, **fields: Any) -> st.SearchStrategy[Any]:
             ("ProviderData", st.dictionaries(text, json_values, max_size=3)),
             ("bool", st.booleans()),
             ("int", st.integers(0, 100)),
+            ("float | None", times),
+            ("Literal[\"steering", st.sampled_from(["steering", "follow-up"])),
             ("Usage", st.none() | usages),
             ("str | None", maybe_text),
             ("str", text),
@@ -151,7 +153,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 
 
 def event_strategy(cls: type) -> st.SearchStrategy[Any]:
-    fields = {name: FIELDS[name] for name in cls.__annotations__ if name in FIELDS}
+    fields: dict[str, Any] = {name: FIELDS[name] for name in cls.__annotations__ if name in FIELDS}
     match cls.__name__:
         case "MessageStart" | "MessageEnd":
             fields["message"] = st.one_of(*messages.values())
@@ -165,6 +167,8 @@ def event_strategy(cls: type) -> st.SearchStrategy[Any]:
             fields["error"] = st.none()
         case "Error":
             fields = {"error": st.builds(ErrorInfo, text, text), "exception": st.none()}
+        case "StepReset":
+            fields["error"] = st.builds(ErrorInfo, text, text)
         case _:
             pass
     return built(cls, **fields)

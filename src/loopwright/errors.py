@@ -7,13 +7,20 @@ The tree::
     │   └── ToolSchemaError             a function signature that cannot become a tool schema
     ├── InvalidInputError               prompt content or history that cannot be sent (also ValueError)
     │   ├── ContentRequiredError        the content is empty
-    │   └── InvalidContentError         the content has a malformed part
+    │   ├── InvalidContentError         the content has a malformed part
+    │   └── ApprovalError               an answer to an approval request that must not be applied
+    │       ├── UnknownApprovalError    no request of that id waits
+    │       ├── ApprovalAnsweredError   the request was answered before
+    │       ├── ApprovalExpiredError    it is too late to approve it
+    │       ├── ApprovalSignatureError  the request or its call is not what was signed
+    │       └── ApprovalEditError       the arguments of the approver do not fit the tool
     ├── InvalidDocumentError            stored JSON that cannot be read back (also ValueError)
     ├── RunError                        a run ended without its answer
     │   ├── RunCancelled                its signal was aborted
     │   ├── MaxTurnsReached             the hard budget of model requests is used up
     │   ├── UnsupportedStopReason       the model stopped in a way the loop cannot go on from
     │   ├── MaxToolCallsPerStepExceeded one answer asked for more calls than the policy takes
+    │   ├── TooManyInvalidCalls         the model could not make a valid call, several steps in a row
     │   ├── ModelFailed                 the model's own answer says that it failed
     │   ├── NoOutputGenerated           the run ended before there was an output to read
     │   └── StreamProtocolError         a model stream broke its contract
@@ -23,6 +30,7 @@ The tree::
     │   ├── ModelConnectionError        the network failed before an answer was complete
     │   │   └── StreamTruncatedError    the body ended in the middle of an answer
     │   ├── ModelTimeoutError           the provider was too slow
+    │   ├── RetryError                  every attempt failed; it lists them
     │   ├── InvalidResponseError        an answer that is not what the wire promises
     │   ├── ModelResponseError          an error inside a successful HTTP answer
     │   ├── ModelHTTPError              an HTTP error status
@@ -55,6 +63,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AbortRun",
+    "ApprovalAnsweredError",
+    "ApprovalEditError",
+    "ApprovalError",
+    "ApprovalExpiredError",
+    "ApprovalSignatureError",
     "AuthenticationError",
     "BadRequestError",
     "ContentRequiredError",
@@ -80,15 +93,18 @@ __all__ = [
     "Partial",
     "PermissionDeniedError",
     "RateLimitError",
+    "RetryError",
     "RunCancelled",
     "RunError",
     "ServerError",
     "StreamProtocolError",
     "StreamTruncatedError",
+    "TooManyInvalidCalls",
     "ToolInputError",
     "ToolOutputError",
     "ToolRetry",
     "ToolSchemaError",
+    "UnknownApprovalError",
     "UnknownModelError",
     "UnsupportedStopReason",
     "attach_partial",
@@ -183,6 +199,38 @@ class InvalidContentError(InvalidInputError):
     """The content has a malformed part, or one that the model cannot take."""
 
 
+class ApprovalError(InvalidInputError):
+    """An answer to an approval request that must not be applied. Nothing ran.
+
+    Attributes:
+        approval_id: The request.
+    """
+
+    def __init__(self, message: str, approval_id: str = "") -> None:
+        self.approval_id = approval_id
+        super().__init__(message)
+
+
+class UnknownApprovalError(ApprovalError):
+    """No request of that id waits for an answer."""
+
+
+class ApprovalAnsweredError(ApprovalError):
+    """The request was answered before; an answer is applied once."""
+
+
+class ApprovalExpiredError(ApprovalError):
+    """It is too late to approve the request. It can still be denied, or passed over with a new prompt."""
+
+
+class ApprovalSignatureError(ApprovalError):
+    """The request carries no valid signature: it, or the call it is for, is not what was signed."""
+
+
+class ApprovalEditError(ApprovalError):
+    """The arguments that the approver gave do not fit the tool."""
+
+
 class InvalidDocumentError(LoopwrightError, ValueError):
     """Stored JSON that cannot be read back: the message says where and why."""
 
@@ -267,6 +315,21 @@ class MaxToolCallsPerStepExceeded(RunError):
         )
 
 
+class TooManyInvalidCalls(RunError):
+    """The model made no valid tool call in several steps in a row, and was told each time what was wrong.
+
+    Attributes:
+        count: How many steps.
+    """
+
+    def __init__(self, count: int, last: str) -> None:
+        self.count = count
+        super().__init__(
+            f"In {count} steps in a row (max_invalid_calls={count}) no tool call of the model was valid. The last one: "
+            f"{last}"
+        )
+
+
 class NoOutputGenerated(RunError):
     """The run ended before there was an output to read."""
 
@@ -312,6 +375,23 @@ class ModelTimeoutError(ModelError):
     """The provider was too slow."""
 
     retryable = True
+
+
+class RetryError(ModelError):
+    """Every attempt to ask the model failed.
+
+    Attributes:
+        attempts: What each attempt failed with, in order.
+    """
+
+    def __init__(self, attempts: Sequence[Exception]) -> None:
+        self.attempts = tuple(attempts)
+        last = self.attempts[-1]
+        self.answer = getattr(last, "answer", None)
+        super().__init__(
+            f"The model could not be asked in {len(self.attempts)} attempts. The last one failed with "
+            f"{type(last).__name__}: {last}"
+        )
 
 
 class InvalidResponseError(ModelError):

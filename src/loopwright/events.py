@@ -36,6 +36,7 @@ __all__ = [
     "File",
     "Finish",
     "FinishStep",
+    "InputDelivered",
     "LoopEvent",
     "MessageEnd",
     "MessageStart",
@@ -49,6 +50,7 @@ __all__ = [
     "ResponseStart",
     "Source",
     "StartStep",
+    "StepReset",
     "StreamPart",
     "TextDelta",
     "TextEnd",
@@ -62,6 +64,7 @@ __all__ = [
     "ToolInputDelta",
     "ToolInputEnd",
     "ToolInputStart",
+    "ToolOutputDenied",
     "ToolProgress",
     "ToolResult",
 ]
@@ -71,6 +74,24 @@ _NOT_DATA = Field(exclude=True)
 
 
 # ---------------------------------------------------------------- one model answer
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """An error as data.
+
+    Attributes:
+        type: The class name of the exception.
+        message: Its text.
+    """
+
+    type: str
+    message: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> ErrorInfo:
+        """Describe an exception."""
+        return cls(type(error).__name__, str(error))
 
 
 @dataclass(slots=True)
@@ -176,6 +197,20 @@ class File:
 
 
 @dataclass(slots=True)
+class StepReset:
+    """The answer broke off and is asked for again: what was told of it since the step began is void.
+
+    Attributes:
+        attempt: Number of the attempt that begins, from 2.
+        error: Why the one before broke off.
+    """
+
+    attempt: int
+    error: ErrorInfo
+    type: Literal["step-reset"] = "step-reset"
+
+
+@dataclass(slots=True)
 class ResponseDone:
     """The answer is complete. The last event of a stream."""
 
@@ -210,6 +245,7 @@ ModelEvent: TypeAlias = (
     | ToolInputEnd
     | Source
     | File
+    | StepReset
     | ResponseDone
     | ResponseError
 )
@@ -244,9 +280,15 @@ class MessageEnd:
 
 @dataclass(slots=True)
 class ToolExecutionStart:
-    """A call is about to run; its arguments are raw, not yet validated."""
+    """A call is about to run; its arguments are raw, not yet validated.
+
+    Attributes:
+        call: The call as the model made it.
+        ran: The tool that runs, where a repair chose another than the call names.
+    """
 
     call: ToolCallPart
+    ran: str | None = None
     type: Literal["tool-execution-start"] = "tool-execution-start"
 
 
@@ -261,10 +303,17 @@ class ToolExecutionUpdate:
 
 @dataclass(slots=True)
 class ToolExecutionEnd:
-    """A call ended; its result is recorded."""
+    """A call ended; its result is recorded.
+
+    Attributes:
+        call: The call as the model made it.
+        result: Its one result.
+        ran: The tool that ran, where a repair chose another than the call names.
+    """
 
     call: ToolCallPart
     result: ToolResultMessage
+    ran: str | None = None
     type: Literal["tool-execution-end"] = "tool-execution-end"
 
 
@@ -320,6 +369,31 @@ class ToolError:
 
 
 @dataclass(slots=True)
+class ToolOutputDenied:
+    """A call was not run, for someone said no; the model is told by `result`."""
+
+    call: ToolCallPart
+    result: ToolResultMessage
+    type: Literal["tool-output-denied"] = "tool-output-denied"
+
+
+@dataclass(slots=True)
+class InputDelivered:
+    """A queued input stands in the history now, as the user message at `message_index`.
+
+    Attributes:
+        input_id: What `steer` or `follow_up` returned.
+        queue: Which of the two it was.
+        message_index: Where the message stands, from 0.
+    """
+
+    input_id: str
+    queue: Literal["steering", "follow-up"]
+    message_index: int
+    type: Literal["input-delivered"] = "input-delivered"
+
+
+@dataclass(slots=True)
 class ToolApprovalRequest:
     """A call waits for a person."""
 
@@ -362,24 +436,6 @@ class Abort:
     type: Literal["abort"] = "abort"
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorInfo:
-    """An error as data.
-
-    Attributes:
-        type: The class name of the exception.
-        message: Its text.
-    """
-
-    type: str
-    message: str
-
-    @classmethod
-    def of(cls, error: BaseException) -> ErrorInfo:
-        """Describe an exception."""
-        return cls(type(error).__name__, str(error))
-
-
 @dataclass(slots=True)
 class Error:
     """The run failed. The last part.
@@ -411,7 +467,10 @@ StreamPart: TypeAlias = (
     | ToolProgress
     | ToolResult
     | ToolError
+    | ToolOutputDenied
     | ToolApprovalRequest
+    | InputDelivered
+    | StepReset
     | FinishStep
     | Finish
     | Abort

@@ -208,12 +208,18 @@ class ToolApprovalRequestPart:
     """A call waits for a person.
 
     Attributes:
-        approval_id: Names the request in the answer.
+        approval_id: Names the request in the answer: `run id / step / call id`. It is also the call's idempotency key.
         tool_call_id: The call that waits.
+        call_index: Its place among the calls of the answer, from 0; ids may stand twice.
+        expires_at: From when on it may be approved no more, in seconds since the epoch; None for never.
+        signature: Proves that nothing of the request or its call was changed; None where no secret was set.
     """
 
     approval_id: str
     tool_call_id: str
+    call_index: int = 0
+    expires_at: float | None = None
+    signature: str | None = None
     type: Literal["tool-approval-request"] = "tool-approval-request"
 
 
@@ -225,11 +231,17 @@ class ToolApprovalResponsePart:
         approval_id: The request.
         approved: Whether the call may run.
         reason: Why not, told to the model.
+        arguments: The text of a JSON object to run the call with instead of the model's own; checked like those.
+        approver: Who answered.
+        answered_at: When, in seconds since the epoch.
     """
 
     approval_id: str
     approved: bool
     reason: str | None = None
+    arguments: str | None = None
+    approver: str | None = None
+    answered_at: float | None = None
     type: Literal["tool-approval-response"] = "tool-approval-response"
 
 

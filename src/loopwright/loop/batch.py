@@ -10,6 +10,7 @@ prefix grows.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import deque
 from collections.abc import Sequence
@@ -28,19 +29,28 @@ from ..events import (
     ToolExecutionUpdate,
 )
 from ..messages import Message, ToolCallPart, ToolResultMessage
-from .calls import BatchContext, PreparedCall, make_result, prepare_call, run_call
+from .calls import BatchContext, EndRun, PreparedCall, call_keys, make_result, prepare_call, run_call, tool_context
 from .waits import AbortableWaits
 
 __all__ = ["ToolBatch"]
+
+_log = logging.getLogger("loopwright")
 
 
 class _CallRun:
     """One call of the batch, from waiting to its result."""
 
-    __slots__ = ("batch", "call", "crash", "ended", "give_up_at", "outcome", "prepared", "result", "scope", "timed_out")
+    __slots__ = (
+        "batch", "call", "crash", "ended", "give_up_at", "key", "outcome", "plan", "prepared", "result", "scope",
+        "timed_out",
+    )  # fmt: skip
 
-    def __init__(self, call: ToolCallPart, batch: ToolBatch) -> None:
+    def __init__(
+        self, call: ToolCallPart, plan: PreparedCall | ToolResultMessage | None, key: str, batch: ToolBatch
+    ) -> None:
         self.call = call
+        self.plan = plan
+        self.key = key
         self.batch = batch
         self.prepared: PreparedCall | None = None
         self.scope: CancelScope | None = None
@@ -59,9 +69,14 @@ class _CallRun:
         assert self.scope is not None
         assert self.prepared is not None
         try:
+            prepared, shared = self.prepared, self.batch.context
+            key = prepared.key or self.key
+            context = tool_context(shared, self.call, prepared.tool, key, report=self.report, send=self.send)
             with self.scope:
-                self.outcome = await run_call(self.call, self.prepared, self.batch.context, self.report)
+                self.outcome = await run_call(self.call, prepared, shared, context)
             self.timed_out = self.outcome is None and anyio.current_time() >= self.scope.deadline
+        except EndRun as end:
+            self.crash = end.error
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             self.crash = error
         finally:
@@ -72,6 +87,22 @@ class _CallRun:
         """Progress, from any thread. After the call has settled it is ignored."""
         if self.result is None and not self.ended:
             self.batch.progress(self, value)
+
+    async def send(self, value: Any) -> None:
+        """Progress, waiting while the buffer is full."""
+        if self.result is None and not self.ended:
+            await self.batch.send_progress(self, value)
+
+    @property
+    def ran(self) -> str | None:
+        """The tool that runs, where it is not the one that the call names."""
+        plan = self.prepared or self.plan
+        return plan.tool.name if isinstance(plan, PreparedCall) and plan.tool.name != self.call.name else None
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether its thread goes on though nobody waits for it."""
+        return self.prepared is not None and self.prepared.tool.runs_in_thread
 
 
 class ToolBatch:
@@ -84,8 +115,11 @@ class ToolBatch:
         history: list[Message],
         waits: AbortableWaits,
         *,
+        plans: Sequence[PreparedCall | ToolResultMessage | None] | None = None,
+        keys: Sequence[str] | None = None,
         max_parallel: int,
         cancel_grace: float,
+        progress_capacity: int = 64,
     ) -> None:
         """Prepare a batch; nothing runs yet.
 
@@ -94,24 +128,35 @@ class ToolBatch:
             context: What they share.
             history: Where results are written, in source order.
             waits: The run's waits.
+            plans: What becomes of each call, where that is settled; None where the call is yet to be prepared.
+            keys: Idempotency keys of the calls.
             max_parallel: How many calls run at once.
             cancel_grace: Seconds that a cancelled tool is given to end.
+            progress_capacity: How many values may wait for the consumer before those who send them wait.
         """
         self.context = context
-        self._runs = [_CallRun(call, self) for call in calls]
+        plans = plans or [None] * len(calls)
+        keys = keys or call_keys(context.run_id, context.step_number, calls)
+        self._runs = [_CallRun(call, plan, key, self) for call, plan, key in zip(calls, plans, keys, strict=True)]
         self._history = history
         self._waits = waits
         self._cancel_grace = cancel_grace
-        self._serial = any((tool := context.tools.get(call.name)) is not None and tool.sequential for call in calls)
-        self._cap = 1 if self._serial else max_parallel
+        self._cap = 1 if any(map(self._is_sequential, self._runs)) else max_parallel
         self._next_start = 0
         self._recorded = 0
         self._running = 0
         self._launching: _CallRun | None = None
         self._out: deque[LoopEvent] = deque()
-        self._inbox: deque[tuple[_CallRun, Any] | _CallRun] = deque()
+        self._inbox: deque[tuple[_CallRun, Any, bool] | _CallRun] = deque()
         self._wake: anyio.Event | None = None
         self._waker = Waker()
+        self._capacity = progress_capacity
+        self._buffered = 0
+        self._room: anyio.Event | None = None
+
+    def _is_sequential(self, run: _CallRun) -> bool:
+        tool = run.plan.tool if isinstance(run.plan, PreparedCall) else self.context.tools.get(run.call.name)
+        return tool is not None and tool.sequential
 
     @property
     def results(self) -> list[ToolResultMessage]:
@@ -146,20 +191,21 @@ class ToolBatch:
         self._next_start += 1
         self._running += 1
         self._launching = run
-        self._out.append(ToolExecutionStart(run.call))
+        self._out.append(ToolExecutionStart(run.call, run.ran))
 
     def _launch(self, run: _CallRun) -> None:
         self._launching = None
         self._waits.signal.raise_if_aborted()
-        prepared = prepare_call(run.call, self.context)
+        prepared = run.plan or prepare_call(run.call, self.context)
         if isinstance(prepared, ToolResultMessage):
             run.ended = True
             self._settle(run, prepared)
             return
         run.prepared = prepared
         run.scope = CancelScope()
-        if prepared.tool.timeout is not None:
-            run.scope.deadline = anyio.current_time() + prepared.tool.timeout
+        timeout = self.context.timeout(prepared.tool)
+        if timeout is not None:
+            run.scope.deadline = anyio.current_time() + timeout
             run.give_up_at = run.scope.deadline + self._cancel_grace
         spawn(run.host, f"loopwright tool {run.call.name}")
 
@@ -178,9 +224,12 @@ class ToolBatch:
                 run.timed_out = True
                 self._inbox.append(run)
 
-    def _take(self, item: tuple[_CallRun, Any] | _CallRun) -> None:
+    def _take(self, item: tuple[_CallRun, Any, bool] | _CallRun) -> None:
         if isinstance(item, tuple):
-            run, value = item
+            run, value, waits = item
+            if waits:
+                self._buffered -= 1
+                self._make_room()
             if run.result is None:
                 self._out.append(ToolExecutionUpdate(run.call, value))
             return
@@ -192,8 +241,8 @@ class ToolBatch:
 
     def _interrupted(self, run: _CallRun) -> ToolResultMessage:
         if run.timed_out and run.prepared is not None:
-            seconds = run.prepared.tool.timeout
-            text = f"The tool {run.call.name!r} took longer than {seconds:g} s and was cancelled."
+            seconds = self.context.timeout(run.prepared.tool)
+            text = f"The tool {run.call.name!r} took longer than {seconds:g} s and was cancelled.{_abandoned(run)}"
             return make_result(run.call, text, "timeout", self.context.clock)
         text = f"The tool {run.call.name!r} was cancelled from within and gave no result."
         return make_result(run.call, text, "error", self.context.clock)
@@ -203,7 +252,7 @@ class ToolBatch:
         run.result = result
         self._running -= 1
         grown = self._record_prefix()
-        self._out.append(ToolExecutionEnd(run.call, result))
+        self._out.append(ToolExecutionEnd(run.call, result, run.ran))
         for message in grown:
             self._out.append(MessageStart(message))
             self._out.append(MessageEnd(message))
@@ -228,8 +277,23 @@ class ToolBatch:
 
     def progress(self, run: _CallRun, value: Any) -> None:
         """A tool reports progress, from any thread."""
-        self._inbox.append((run, value))
+        self._inbox.append((run, value, False))
         self._waker.call(self._notify)
+
+    async def send_progress(self, run: _CallRun, value: Any) -> None:
+        """A tool reports progress from the event loop's thread, and waits until there is room for more."""
+        self._buffered += 1
+        self._inbox.append((run, value, True))
+        self._notify()
+        while self._buffered > self._capacity and run.result is None:
+            if self._room is None:
+                self._room = anyio.Event()
+            await self._room.wait()
+
+    def _make_room(self) -> None:
+        if self._room is not None:
+            self._room.set()
+            self._room = None
 
     def _notify(self) -> None:
         if self._wake is not None:
@@ -265,12 +329,14 @@ class ToolBatch:
         events: list[LoopEvent] = [event for event in self._out if not isinstance(event, ToolExecutionStart)]
         self._out.clear()
         self._inbox.clear()
+        self._buffered = 0
         for run in self._runs:
             if run.result is not None:
                 continue
             run.result = self._last_result(run, reason)
             if run.scope is not None:
-                events.append(ToolExecutionEnd(run.call, run.result))
+                events.append(ToolExecutionEnd(run.call, run.result, run.ran))
+        self._make_room()
         self._running = 0
         self._next_start = len(self._runs)
         self._launching = None
@@ -285,7 +351,17 @@ class ToolBatch:
             return run.outcome
         if run.crash is not None and not aborted:
             return make_result(run.call, f"The tool {name!r} ended the run: {run.crash}", "error", clock)
+        if isinstance(run.plan, ToolResultMessage):
+            return run.plan
         if run.scope is not None:
-            text = f"The tool {name!r} was cancelled before it finished: {reason}"
+            text = f"The tool {name!r} was cancelled before it finished: {reason}{_abandoned(run)}"
             return make_result(run.call, text, "cancelled", clock)
         return make_result(run.call, f"The tool {name!r} was not run: {reason}", "skipped", clock)
+
+
+def _abandoned(run: _CallRun) -> str:
+    """Report a worker thread that is left to itself, for nothing can stop one."""
+    if not run.abandoned:
+        return ""
+    _log.warning("The tool %r runs on in a thread that cannot be stopped; nobody waits for it any more.", run.call.name)
+    return " It runs in a thread, which cannot be stopped: it may still take effect."

@@ -134,7 +134,17 @@ def check_options(options: LoopOptions) -> None:
 
 
 _IDENTITY = ("provider", "api", "name", "capabilities")
-_CALLBACKS = ("get_steering_messages", "get_follow_up_messages", "prepare_request", "finish_turn", "clock")
+_CALLBACKS = (
+    "get_steering_messages",
+    "get_follow_up_messages",
+    "prepare_request",
+    "finish_turn",
+    "clock",
+    "timeout_of",
+    "plan_calls",
+    "resume_calls",
+    "run_tool",
+)
 
 
 def _option_problems(options: LoopOptions) -> Iterable[str]:

@@ -13,6 +13,7 @@ from ..signals import AbortSignal
 
 if TYPE_CHECKING:
     from ..tools.base import Tool
+    from .calls import PlanCalls, ResumeCalls, RunTool
 
 __all__ = [
     "Content",
@@ -97,6 +98,7 @@ class RequestUpdate:
         tools: The tools to declare and to run.
         stream_options: Settings of the request.
         messages: Replaces the history as the base of the request view; the history stays as it is.
+        context: The run's context object from now on, in a tuple of one.
     """
 
     model: ModelIdentity | None = None
@@ -105,6 +107,7 @@ class RequestUpdate:
     tools: Sequence[Tool] | None = None
     stream_options: StreamOptions | None = None
     messages: Sequence[Message] | None = None
+    context: tuple[Any] | None = None
 
 
 PrepareRequest: TypeAlias = Callable[[AbortSignal], "Awaitable[RequestUpdate | None] | RequestUpdate | None"]
@@ -152,6 +155,11 @@ class LoopOptions:
         context: Given to tools as `ToolContext.context`.
         run_id: Names the run in idempotency keys; made up when None.
         clock: Tells the time of messages, in seconds since the epoch.
+        progress_capacity: How much progress may wait for the consumer before tools that send it wait.
+        timeout_of: Gives a tool's timeout, from its name and its own one; the tool's own when None.
+        plan_calls: Says what becomes of each call of an answer, before the answer enters the history.
+        resume_calls: Gives the calls of an earlier run that run before the first request.
+        run_tool: Runs a prepared call, in place of the tool itself.
     """
 
     model: ModelIdentity
@@ -170,3 +178,8 @@ class LoopOptions:
     context: Any = None
     run_id: str | None = None
     clock: Callable[[], float] | None = None
+    progress_capacity: int = 64
+    timeout_of: Callable[[str, float | None], float | None] | None = None
+    plan_calls: PlanCalls | None = None
+    resume_calls: ResumeCalls | None = None
+    run_tool: RunTool | None = None

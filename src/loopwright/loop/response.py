@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from ..errors import ModelFailed, StreamProtocolError
-from ..events import ModelEvent, ResponseDone, ResponseError, ResponseStart, TextDelta
+from ..events import ModelEvent, ResponseDone, ResponseError, ResponseStart, StepReset, TextDelta
 from ..messages import AssistantMessage
 from ..models.base import ModelIdentity, ModelStream, RequestContext, StreamOptions
 from .options import RequestMetadata, StreamFunction
@@ -25,10 +25,10 @@ class ModelResponse:
     `read` gives the events that came, one list at a time, until `message` is set.
     """
 
-    __slots__ = ("_closed", "_draft", "_next", "_pop_ready", "_stream", "_waits", "failure", "message", "started")
+    __slots__ = ("_closed", "_draft", "_next", "_pop_ready", "_waits", "failure", "message", "started", "stream")
 
     def __init__(self, stream: ModelStream, waits: AbortableWaits) -> None:
-        self._stream = stream
+        self.stream = stream
         self._waits = waits
         self._next = aiter(stream).__anext__
         self._pop_ready: Callable[[], ModelEvent | None] | None = getattr(stream, "pop_ready", None)
@@ -73,7 +73,9 @@ class ModelResponse:
             elif kind is ResponseDone or kind is ResponseError:
                 await self._end(cast("ResponseDone | ResponseError", event))
                 break
-            elif self.started:
+            elif self.started or kind is StepReset:
+                if kind is StepReset:
+                    self._draft.clear()
                 events.append(event)
             else:
                 raise StreamProtocolError(
@@ -85,7 +87,7 @@ class ModelResponse:
 
     async def _end(self, event: ResponseDone | ResponseError) -> None:
         if isinstance(event, ResponseDone):
-            self.message = await self._waits.wait(self._stream.result())
+            self.message = await self._waits.wait(self.stream.result())
             return
         message = event.message
         if not message.failed:
@@ -100,7 +102,7 @@ class ModelResponse:
         if self._closed:
             return
         self._closed = True
-        closing = getattr(self._stream, "aclose", None)
+        closing = getattr(self.stream, "aclose", None)
         if closing is not None:
             await finish_quietly(closing, _CLOSE_SECONDS)
 

@@ -35,10 +35,11 @@ from ..events import (
 from ..messages import AssistantMessage, Message, ToolCallPart, ToolResultMessage, UserMessage
 from ..models.base import Capabilities, ModelIdentity, RequestContext, StreamOptions
 from ..signals import AbortSignal
+from ..tools.approval import PendingApproval
 from ..tools.base import Tool
 from ..usage import Usage
 from .batch import ToolBatch
-from .calls import BatchContext
+from .calls import BatchContext, CallPlan, HeldCall, PreparedCall, call_keys
 from .checks import check_content, check_history, check_options
 from .options import (
     Content,
@@ -97,6 +98,8 @@ class LoopRun:
         final: The last answer, once the run has ended well.
         usage: Tokens of the completed answers, None while there are none.
         open_calls: Calls of tools without an executor, which the host answers; they have no result.
+        held_calls: Calls that wait for a person, each with its request; they have no result.
+        context: The run's context object, given to tools.
     """
 
     def __init__(
@@ -130,6 +133,8 @@ class LoopRun:
         self.final: AssistantMessage | None = None
         self.usage: Usage | None = None
         self.open_calls: tuple[ToolCallPart, ...] = ()
+        self.held_calls: tuple[PendingApproval, ...] = ()
+        self.context = options.context
         self.run_id = options.run_id or uuid4().hex
         self._handle = handle
         self._clock = options.clock or time.time
@@ -151,8 +156,17 @@ class LoopRun:
         """
         self._waits = waits = AbortableWaits(self.signal)
         options, signal, history = self.options, self.signal, self.history
+        untold: AssistantMessage | None = None
+        opened = False
         try:
             signal.raise_if_aborted()
+            if options.resume_calls is not None:
+                self._batch = batch = await self._resume()
+                if batch is not None:
+                    while (batch_event := await batch.next_event()) is not None:
+                        yield batch_event
+                    self._batch = None
+                    signal.raise_if_aborted()
             if self._input is not None:
                 for event in self._append(UserMessage(self._input, self._clock())):
                     yield event
@@ -178,18 +192,31 @@ class LoopRun:
                     signal.raise_if_aborted()
                 await response.close()
                 message = response.message
-                history.append(message)
+                for attempt in getattr(response.stream, "failed_attempts", ()):
+                    self._count_failed(attempt.usage)
                 self._count(message.usage)
+                calls = () if message.failed else _local_calls(message)
+                refusal = self._refusal(response, message, calls)
+                plans: Sequence[CallPlan | None] = [None] * len(calls)
+                untold = message
+                try:
+                    if calls and refusal is None and options.plan_calls is not None:
+                        shared = self._batch_context(turn.tools, (*history, message), self._turns)
+                        plans = await waits.wait(options.plan_calls(message, calls, shared))
+                        untold = message = _with_requests(message, plans)
+                finally:
+                    # Also when a hook failed or the run was cancelled in the meantime: the answer is complete.
+                    history.append(message)
+                    self.open_calls = _without_executor(calls, plans, turn.tools)
+                    self.held_calls = _held(calls, plans)
+                    self._batch = batch = self._new_batch(calls, plans, turn.tools) if calls else None
                 if not opened:
                     yield MessageStart(message)
-                calls = () if message.failed else _local_calls(message)
-                declared_only = _without_executor(calls, turn.tools)
-                self._batch = batch = self._new_batch(calls, declared_only, turn) if calls else None
+                untold = None
                 yield MessageEnd(message)
                 signal.raise_if_aborted()
-                if response.failure is not None or message.failed:
-                    raise response.failure or ModelFailed(message)
-                self._check_can_go_on(message, calls)
+                if refusal is not None:
+                    raise refusal
 
                 results: list[ToolResultMessage] = []
                 if batch is not None:
@@ -202,8 +229,7 @@ class LoopRun:
                 ended = await self._finish_turn(message, results)
                 yield FinishStep(self._turns, message.finish_reason, message.usage)
                 signal.raise_if_aborted()
-                self.open_calls = declared_only
-                if ended or declared_only:
+                if ended or self.open_calls or self.held_calls:
                     break
                 if self._turns == options.max_turns:
                     if calls:
@@ -222,6 +248,10 @@ class LoopRun:
                     break
             self.final = replace(message)
         except Exception as error:
+            if untold is not None:
+                if not opened:
+                    yield MessageStart(untold)
+                yield MessageEnd(untold)
             if self._batch is not None:
                 self._batch.cancel()
                 await self._batch.wait_ended(options.cancel_grace)
@@ -261,6 +291,11 @@ class LoopRun:
         elif usage is not None:
             self.usage = usage if self._turns == 1 else Usage() + usage
 
+    def _count_failed(self, usage: Usage | None) -> None:
+        """Add the tokens of an attempt that failed, where it told them."""
+        if usage is not None:
+            self.usage = usage if self.usage is None else self.usage + usage
+
     def _append(self, message: UserMessage) -> tuple[LoopEvent, LoopEvent]:
         self.history.append(message)
         return MessageStart(message), MessageEnd(message)
@@ -278,6 +313,8 @@ class LoopRun:
         prepare = self.options.prepare_request
         update = None if prepare is None else await self._waits.call(prepare, self.signal)
         self.signal.raise_if_aborted()
+        if update is not None and update.context is not None:
+            (self.context,) = update.context
         return _Turn.of(self.options, cast("RequestUpdate | None", update))
 
     async def _dispatch(self, turn: _Turn) -> ModelResponse:
@@ -308,31 +345,71 @@ class LoopRun:
             view = self._views[key] = RequestView(turn.model)
         return view.build(self.history)
 
-    def _new_batch(
-        self, calls: Sequence[ToolCallPart], declared_only: Sequence[ToolCallPart], turn: _Turn
-    ) -> ToolBatch:
-        context = BatchContext(
-            tools={tool.name: tool for tool in turn.tools},
-            messages=tuple(self.history),
+    def _batch_context(self, tools: Sequence[Tool], messages: tuple[Message, ...], step_number: int) -> BatchContext:
+        return BatchContext(
+            tools={tool.name: tool for tool in tools},
+            messages=messages,
             signal=self.signal,
-            context=self.options.context,
+            context=self.context,
             run=self._handle,
             run_id=self.run_id,
-            step_number=self._turns,
+            step_number=step_number,
             clock=self._clock,
+            run_tool=self.options.run_tool,
+            timeout_of=self.options.timeout_of,
         )
-        runnable = [call for call in calls if not any(call is other for other in declared_only)]
-        cap = self.options.max_parallel_tool_calls
-        grace = self.options.cancel_grace
-        return ToolBatch(runnable, context, self.history, self._waits, max_parallel=cap, cancel_grace=grace)
 
-    def _check_can_go_on(self, message: AssistantMessage, calls: Sequence[ToolCallPart]) -> None:
-        """Refuse an answer whose calls must not run; the batch then pairs them with errors."""
+    def _new_batch(
+        self,
+        calls: Sequence[ToolCallPart],
+        plans: Sequence[CallPlan | None],
+        tools: Sequence[Tool],
+        *,
+        step_number: int | None = None,
+    ) -> ToolBatch:
+        """A batch of the calls that are neither held nor the host's."""
+        step_number = self._turns if step_number is None else step_number
+        keys = call_keys(self.run_id, step_number, calls)
+        left_open = [*self.open_calls, *(held.call for held in self.held_calls)]
+        runnable = [
+            (call, plan, key)
+            for call, plan, key in zip(calls, plans, keys, strict=True)
+            if not isinstance(plan, HeldCall) and not any(call is other for other in left_open)
+        ]
+        options = self.options
+        return ToolBatch(
+            [call for call, _, _ in runnable],
+            self._batch_context(tools, tuple(self.history), step_number),
+            self.history,
+            self._waits,
+            plans=[plan for _, plan, _ in runnable],
+            keys=[key for _, _, key in runnable],
+            max_parallel=options.max_parallel_tool_calls,
+            cancel_grace=options.cancel_grace,
+            progress_capacity=options.progress_capacity,
+        )
+
+    async def _resume(self) -> ToolBatch | None:
+        """The calls of an earlier run that were answered, as a batch before the first turn."""
+        assert self.options.resume_calls is not None
+        shared = self._batch_context(self.options.tools, tuple(self.history), 0)
+        resumed = await self._waits.wait(self.options.resume_calls(shared))
+        if resumed is None or not resumed.calls:
+            return None
+        return self._new_batch(resumed.calls, resumed.plans, self.options.tools, step_number=0)
+
+    def _refusal(
+        self, response: ModelResponse, message: AssistantMessage, calls: Sequence[ToolCallPart]
+    ) -> Exception | None:
+        """Why the run cannot go on from an answer; its calls are then paired with errors, unless it failed itself."""
+        if response.failure is not None or message.failed:
+            return response.failure or ModelFailed(message)
         if message.finish_reason not in _RUNS_ON:
-            raise UnsupportedStopReason(message)
+            return UnsupportedStopReason(message)
         limit = self.options.max_tool_calls_per_step
         if limit is not None and len(calls) > limit:
-            raise MaxToolCallsPerStepExceeded(len(calls), limit)
+            return MaxToolCallsPerStepExceeded(len(calls), limit)
+        return None
 
     async def _finish_turn(self, message: AssistantMessage, results: Sequence[ToolResultMessage]) -> bool:
         finish = self.options.finish_turn
@@ -405,9 +482,33 @@ def _local_calls(message: AssistantMessage) -> tuple[ToolCallPart, ...]:
     return tuple(call for call in message.tool_calls if not call.provider_executed)
 
 
-def _without_executor(calls: Sequence[ToolCallPart], tools: Sequence[Tool]) -> tuple[ToolCallPart, ...]:
+def _without_executor(
+    calls: Sequence[ToolCallPart], plans: Sequence[CallPlan | None], tools: Sequence[Tool]
+) -> tuple[ToolCallPart, ...]:
     names = {tool.name for tool in tools if tool.is_client_side}
-    return tuple(call for call in calls if call.name in names) if names else ()
+    if not names:
+        return ()
+    settled = (ToolResultMessage, HeldCall)
+    return tuple(
+        call
+        for call, plan in zip(calls, plans, strict=True)
+        if (plan.tool.is_client_side if isinstance(plan, PreparedCall) else call.name in names)
+        and not isinstance(plan, settled)
+    )
+
+
+def _held(calls: Sequence[ToolCallPart], plans: Sequence[CallPlan | None]) -> tuple[PendingApproval, ...]:
+    return tuple(
+        PendingApproval(plan.request, call)
+        for call, plan in zip(calls, plans, strict=True)
+        if isinstance(plan, HeldCall)
+    )
+
+
+def _with_requests(message: AssistantMessage, plans: Sequence[CallPlan | None]) -> AssistantMessage:
+    """The answer with the requests of its held calls: they stand on it, and are added before it enters the history."""
+    requests = [plan.request for plan in plans if isinstance(plan, HeldCall)]
+    return replace(message, content=(*message.content, *requests)) if requests else message
 
 
 def _reason_of(error: Exception) -> str:

@@ -19,6 +19,7 @@ from .execute import FunctionKind, execute, kind_of
 from .options import (
     FunctionToolOptions,
     NamedToolOptions,
+    NeedsApproval,
     ToolOptions,
     check_name,
     check_options,
@@ -50,12 +51,16 @@ class Tool:
         timeout: Seconds that one call may take; None for no limit.
         max_result_chars: Longer text is cut, with a note; None for no limit.
         to_model_output: What the model sees of the result; None for all of it.
+        needs_approval: Whether a person is asked before a call runs.
+        on_input_available: Told of the validated input.
     """
 
     sequential: bool
     timeout: float | None
     max_result_chars: int | None
     to_model_output: Callable[[Any], Any] | None
+    needs_approval: NeedsApproval
+    on_input_available: Callable[[Any, Any], Any] | None
 
     def __init__(
         self,
@@ -125,6 +130,11 @@ class Tool:
     def parameters(self) -> Mapping[str, Any]:
         """JSON schema of its arguments."""
         return self.declaration().parameters
+
+    @property
+    def runs_in_thread(self) -> bool:
+        """Whether a call may run in a worker thread, which nothing can stop."""
+        return self._kind in ("sync", "generator")
 
     @property
     def is_client_side(self) -> bool:
@@ -209,6 +219,8 @@ _OPTIONS: dict[str, Any] = {
     "timeout": None,
     "max_result_chars": None,
     "to_model_output": None,
+    "needs_approval": False,
+    "on_input_available": None,
 }
 
 

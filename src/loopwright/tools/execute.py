@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from typing import Any, Literal, TypeAlias, cast
 
+import anyio.from_thread
 import anyio.to_thread
 
 from .context import ToolContext
@@ -49,34 +50,36 @@ async def execute(kind: FunctionKind, function: Callable[[], Any], context: Tool
         RuntimeError: A generator yielded nothing.
         Exception: What the function raised.
     """
-    report = _nowhere if context is None else context.progress
+    send = _nowhere if context is None else context.send_progress
     if kind == "async":
         return await function()
     if kind == "async-generator":
-        return await _exhaust(function(), report, name)
+        return await _exhaust(function(), send, name)
     if kind == "generator":
-        return await _exhaust_in_thread(function, report, name)
+        return await _exhaust_in_thread(function, send, name)
     # In a tuple, for trio refuses to bring a coroutine out of a thread.
     (value,) = await anyio.to_thread.run_sync(lambda: (function(),), abandon_on_cancel=True)
     if inspect.isawaitable(value):
         return await value
     # What a function without `async` of its own, like a lambda, passes on.
-    return await _exhaust(cast("Any", value), report, name) if isinstance(value, AsyncIterator) else value
+    return await _exhaust(cast("Any", value), send, name) if isinstance(value, AsyncIterator) else value
 
 
-async def _exhaust(values: AsyncIterator[Any], report: Callable[[Any], None], name: str) -> Any:
+async def _exhaust(values: AsyncIterator[Any], send: Callable[[Any], Awaitable[None]], name: str) -> Any:
     result: Any = _NOTHING
     try:
         async for value in values:
             result = value
-            report(value)
+            await send(value)
     finally:
         if isinstance(values, AsyncGenerator):
             await cast("AsyncGenerator[Any, None]", values).aclose()
     return _checked(result, name)
 
 
-async def _exhaust_in_thread(function: Callable[[], Any], report: Callable[[Any], None], name: str) -> Any:
+async def _exhaust_in_thread(
+    function: Callable[[], Any], send: Callable[[Any], Awaitable[None]], name: str
+) -> Any:
     abandoned = threading.Event()
 
     def exhaust() -> Any:
@@ -87,7 +90,7 @@ async def _exhaust_in_thread(function: Callable[[], Any], report: Callable[[Any]
                 values.close()
                 break
             result = value
-            report(value)
+            anyio.from_thread.run(send, value)
         return _checked(result, name)
 
     try:
@@ -105,5 +108,5 @@ def _checked(result: Any, name: str) -> Any:
     return result
 
 
-def _nowhere(value: Any) -> None:
+async def _nowhere(value: Any) -> None:
     del value

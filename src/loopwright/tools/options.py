@@ -5,18 +5,23 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeAlias, TypedDict
 
 from ..errors import InvalidArgumentError
 
 __all__ = [
     "FunctionToolOptions",
     "NamedToolOptions",
+    "NeedsApproval",
     "ToolOptions",
     "check_name",
     "check_options",
 ]
+
+
+NeedsApproval: TypeAlias = bool | Callable[[Any, Any], "bool | Awaitable[bool]"]
+"""Whether a call waits for a person: always, never, or as a function of input and context says."""
 
 
 class ToolOptions(TypedDict, total=False):
@@ -28,12 +33,18 @@ class ToolOptions(TypedDict, total=False):
         max_result_chars: Longer text is cut, with a note to the model; None for no limit.
         to_model_output: What the model sees of the result (text, parts, or a value that becomes JSON); programs see
             all of it in the result's details.
+        needs_approval: Whether a person is asked before a call runs: a bool, or a function of the input (its values
+            are attributes and items) and the `ToolContext`, which may be async.
+        on_input_available: Told of the validated input and the `ToolContext` before a call runs or waits for approval;
+            may be async. An error in it is logged and changes nothing.
     """
 
     sequential: bool
     timeout: float | None
     max_result_chars: int | None
     to_model_output: Callable[[Any], Any] | None
+    needs_approval: NeedsApproval
+    on_input_available: Callable[[Any, Any], Any] | None
 
 
 class NamedToolOptions(ToolOptions, total=False):
@@ -114,5 +125,7 @@ _CHECKS: dict[str, tuple[Callable[[object], bool], str]] = {
     "max_result_chars": (_is_count, "a positive whole number or None"),
     "to_model_output": (_is_plain_callable, "a function that is not async, or None"),
     "description": (lambda value: value is None or isinstance(value, str), "text"),
+    "needs_approval": (lambda value: isinstance(value, bool) or callable(value), "a bool or a function"),
+    "on_input_available": (lambda value: value is None or callable(value), "a function or None"),
     "client_side": (lambda value: isinstance(value, bool), "a bool"),
 }
