@@ -19,3 +19,11 @@ settings.load_profile("house")
 def anyio_backend(request: pytest.FixtureRequest) -> object:
     """The backend and its options."""
     return request.param
+
+
+@pytest.fixture(autouse=True)
+def strict_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transition that the table does not have is an error here, not a line in a log."""
+    from loopwright.engine import Machine
+
+    monkeypatch.setattr(Machine, "strict", True)

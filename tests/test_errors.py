@@ -212,7 +212,7 @@ ARGUMENTS: dict[str, tuple[tuple[object, ...], dict[str, object]]] = {
     "ModelFailed": ((FAILED,), {}),
     "MaxToolCallsPerStepExceeded": ((200, 128), {}),
     "TooManyInvalidCalls": ((3, "no such tool"), {}),
-    "RetryError": (([ValueError("a"), KeyError("b")],), {}),
+    "RetryError": ((["timed out", "refused"],), {}),
     **dict.fromkeys(
         (
             "ApprovalError",

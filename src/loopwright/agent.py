@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, get_args, get_origin, overload
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, ParamSpec, cast, get_args, get_origin, overload
 
 import anyio
 from anyio.lowlevel import current_token
 from typing_extensions import TypeVar, Unpack
 
-from .assembly import RunDefaults, begin_run, conditions_of, model_of, tools_of
+from .assembly import begin_run
+from .asking import Proceed
+from .actions import Action
 from .control import RunControl
+from .defaults import RunDefaults, conditions_of, model_of, secret_of, tools_of
+from .dispatching import Engine
+from .engine import EngineState
 from .errors import InvalidArgumentError, Partial
+from .lifecycle import AgentEvent
 from .loop.options import Content
-from .models.base import LanguageModel, ModelSettings
+from .messages import AssistantMessage, Message, ToolApprovalResponsePart, ToolCallPart
+from .models.base import LanguageModel, ModelRequest, ModelSettings, ModelStream
+from .models.retry import RetryPolicy
+from .planning import FailedCall, RetryCall
 from .results import GenerateResult, StepResult
-from .run import Run, StreamHandle
+from .run import EventsHandle, EventsRun, Run, StreamHandle
 from .settings import (
     NOT_GIVEN,
     SETTING_NAMES,
     AgentSettings,
     AgentTool,
+    CallContext,
     CallOptions,
+    CallSettings,
     NotGiven,
     StepContext,
     StepSettings,
     resolve,
 )
 from .stopping import StepCountIs, StopCondition
+from .telemetry.integration import TelemetrySettings
+from .tools.approval import ApprovalDecision, ApprovalLedger, InMemoryApprovalLedger, PendingApproval
 from .tools.base import Tool
+from .tools.context import ToolContext
 from .tools.decorator import collect_tools
+from .tools.policy import ToolExecutionPolicy
 
 __all__ = ["ToolLoopAgent"]
 
@@ -42,10 +58,24 @@ _DEFAULTS: dict[str, Any] = {
     "stop_when": StepCountIs(20),
     "max_turns": None,
     "model_settings": ModelSettings(),
-    "max_parallel_tool_calls": 8,
-    "max_tool_calls_per_step": 128,
-    "cancel_grace": 2.0,
+    "tool_policy": ToolExecutionPolicy(),
+    "max_invalid_calls": 3,
+    "max_retries": 2,
+    "retry_policy": RetryPolicy(),
+    "approval_secret": None,
+    "approval_seconds": None,
+    "telemetry": TelemetrySettings(),
 }
+_POLICY_SHORTHANDS = ("max_parallel_tool_calls", "max_tool_calls_per_step", "cancel_grace")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _does_nothing(hook: Callable[P, R]) -> Callable[P, R]:
+    """Mark a hook's own version, so that a run need not await what nobody overrode."""
+    hook.does_nothing = True  # type: ignore[attr-defined]  # a function may carry attributes
+    return hook
 
 
 class ToolLoopAgent(Generic[C, O]):
@@ -68,9 +98,17 @@ class ToolLoopAgent(Generic[C, O]):
     stop_when: StopCondition | Sequence[StopCondition]
     max_turns: int | None
     model_settings: ModelSettings
+    tool_policy: ToolExecutionPolicy
     max_parallel_tool_calls: int
-    max_tool_calls_per_step: int
+    max_tool_calls_per_step: int | None
     cancel_grace: float
+    max_invalid_calls: int | None
+    max_retries: int
+    retry_policy: RetryPolicy
+    approval_secret: bytes | str | None
+    approval_seconds: float | None
+    approval_ledger: ApprovalLedger
+    telemetry: TelemetrySettings
 
     __output_type__: ClassVar[Any] = str
 
@@ -95,9 +133,17 @@ class ToolLoopAgent(Generic[C, O]):
         stop_when: StopCondition | Sequence[StopCondition] | NotGiven = NOT_GIVEN,
         max_turns: int | NotGiven | None = NOT_GIVEN,
         model_settings: ModelSettings | NotGiven = NOT_GIVEN,
+        tool_policy: ToolExecutionPolicy | NotGiven = NOT_GIVEN,
         max_parallel_tool_calls: int | NotGiven = NOT_GIVEN,
-        max_tool_calls_per_step: int | NotGiven = NOT_GIVEN,
+        max_tool_calls_per_step: int | NotGiven | None = NOT_GIVEN,
         cancel_grace: float | NotGiven = NOT_GIVEN,
+        max_invalid_calls: int | NotGiven | None = NOT_GIVEN,
+        max_retries: int | NotGiven = NOT_GIVEN,
+        retry_policy: RetryPolicy | NotGiven = NOT_GIVEN,
+        approval_secret: bytes | str | NotGiven | None = NOT_GIVEN,
+        approval_seconds: float | NotGiven | None = NOT_GIVEN,
+        approval_ledger: ApprovalLedger | NotGiven = NOT_GIVEN,
+        telemetry: TelemetrySettings | NotGiven = NOT_GIVEN,
     ) -> None:
         """Settle the settings; see `AgentSettings` for what each means.
 
@@ -112,20 +158,41 @@ class ToolLoopAgent(Generic[C, O]):
         given = {name: resolve(name, (arguments, in_settings, on_class, _DEFAULTS)) for name in SETTING_NAMES}
         self._check_given(given)
         given_tools = () if given["tools"] is NOT_GIVEN else given["tools"]
+        ledger = given["approval_ledger"]
         self._defaults = RunDefaults(
+            id=given["id"],
+            version=given["version"],
             model=model_of(given["model"]),
             instructions=given["instructions"],
             tools=(*collect_tools(self), *tools_of(given_tools)),
             stop_when=conditions_of(given["stop_when"]),
             max_turns=given["max_turns"],
             model_settings=given["model_settings"],
-            max_parallel_tool_calls=given["max_parallel_tool_calls"],
-            max_tool_calls_per_step=given["max_tool_calls_per_step"],
-            cancel_grace=given["cancel_grace"],
+            tool_policy=self._policy_of(given),
+            max_invalid_calls=given["max_invalid_calls"],
+            max_retries=given["max_retries"],
+            retry_policy=given["retry_policy"],
+            approval_secret=secret_of(given["approval_secret"]),
+            approval_seconds=given["approval_seconds"],
+            approval_ledger=InMemoryApprovalLedger() if ledger is NOT_GIVEN else ledger,
+            telemetry=given["telemetry"],
         )
         self._defaults.check(type(self).__name__)
+        self._engine = Engine(self._begin_for_engine)
         for name in SETTING_NAMES:
-            setattr(self, name, getattr(self._defaults, name, given[name]))
+            if name != "approval_secret":  # it stays where nothing prints it
+                setattr(self, name, getattr(self._defaults, name, given[name]))
+
+    def _policy_of(self, given: dict[str, Any]) -> ToolExecutionPolicy:
+        policy: object = given["tool_policy"]
+        name = type(self).__name__
+        if not isinstance(policy, ToolExecutionPolicy):
+            raise InvalidArgumentError(f"{name}.tool_policy must be ToolExecutionPolicy(...), not {policy!r}.")
+        changes = {short: given[short] for short in _POLICY_SHORTHANDS if given[short] is not NOT_GIVEN}
+        try:
+            return replace(policy, **changes)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"{name}: {error}") from None
 
     def _check_given(self, given: dict[str, Any]) -> None:
         has_tools = given["tools"] is not NOT_GIVEN or bool(collect_tools(self))
@@ -172,14 +239,84 @@ class ToolLoopAgent(Generic[C, O]):
 
     # ------------------------------------------------------------ hooks: override what you need
 
-    async def prepare_step(self, step: StepContext) -> StepSettings | None:  # noqa: ARG002  # for overriders
-        """Called before each model request. What it returns holds for this one step."""
-        return None
+    @_does_nothing
+    async def prepare_call(self, call: CallContext[C]) -> CallSettings | None:
+        """Called once, before the run begins. What it returns holds for the whole run."""
+
+    @_does_nothing
+    async def prepare_step(self, step: StepContext[C]) -> StepSettings | None:
+        """Called before each model request. What it returns holds for this one step, but a `context` for later ones."""
+
+    @_does_nothing
+    async def wrap_model_call(self, request: ModelRequest, proceed: Proceed) -> ModelStream | AssistantMessage:
+        """Stands around each model call: may change the request, or answer in the model's place.
+
+        Args:
+            request: What is asked.
+            proceed: Asks the model, with its retries: `await proceed()`, or `await proceed(other_request)`.
+
+        Returns:
+            What `proceed` gave, another stream, or a whole answer.
+        """
+        return await proceed(request)
+
+    @_does_nothing
+    async def repair_tool_call(self, failed: FailedCall) -> ToolCallPart | None:
+        """A call names no tool, or its arguments do not fit. Asked once for each such call.
+
+        Returns:
+            A call that is run instead, also of another tool; None lets the model be told what is wrong.
+        """
+
+    @_does_nothing
+    async def approve(self, call: ToolCallPart, ctx: ToolContext[C]) -> ApprovalDecision:
+        """Asked before any call runs.
+
+        Returns:
+            `approve`, `deny` or `Denial(reason)`, `ask` (a person); None leaves it to the tool's `needs_approval`.
+        """
+
+    @_does_nothing
+    async def on_approval_request(
+        self, pending: PendingApproval, ctx: ToolContext[C]
+    ) -> ToolApprovalResponsePart | None:
+        """A call waits for a person. Here one may be asked at once.
+
+        Returns:
+            `pending.approve()` or `pending.deny(reason)`; None ends the run, to be resumed with an answer.
+        """
+
+    @_does_nothing
+    async def wrap_tool_call(
+        self,
+        ctx: ToolContext[C],
+        arguments: dict[str, Any],  # noqa: ARG002  # for overriders
+        proceed: Callable[..., Awaitable[Any]],
+    ) -> Any:
+        """Stands around each tool's run: may change the arguments, or give a result in its place.
+
+        Args:
+            ctx: Tells which call and which tool.
+            arguments: The validated values by parameter.
+            proceed: Runs the tool: `await proceed()`, or `await proceed(other_arguments)`.
+        """
+        del ctx
+        return await proceed()
+
+    @_does_nothing
+    async def on_tool_error(self, ctx: ToolContext[C], error: Exception) -> str | RetryCall | None:
+        """A tool raised.
+
+        Returns:
+            None to tell the model the error, text to tell it that instead, `RetryCall()` to run the call again
+            (`ctx.attempt` counts). Raising ends the run with what is raised.
+        """
 
     async def on_start(self, run: RunControl) -> None:
         """A run begins; nothing was sent yet."""
 
-    async def on_step_start(self, step: StepContext) -> None:
+    @_does_nothing
+    async def on_step_start(self, step: StepContext[C]) -> None:
         """A step begins: the request is about to be made."""
 
     async def on_step_finish(self, step: StepResult) -> None:
@@ -295,10 +432,106 @@ class ToolLoopAgent(Generic[C, O]):
 
         return anyio.run(run)
 
+    @overload
+    def events(
+        self: ToolLoopAgent[None, O],
+        prompt: Content | None = None,
+        *,
+        context: None = None,
+        **call: Unpack[CallOptions],
+    ) -> EventsHandle[O]: ...
+
+    @overload
+    def events(self, prompt: Content | None = None, *, context: C, **call: Unpack[CallOptions]) -> EventsHandle[O]: ...
+
+    def events(
+        self, prompt: Content | None = None, *, context: Any = None, **call: Unpack[CallOptions]
+    ) -> EventsHandle[Any]:
+        """A run told whole: its start, steps, tool calls and end, with the stream parts in between as `Chunk`s.
+
+        Nothing starts before it is iterated, and each iteration is a run of its own; see `loopwright.lifecycle`.
+
+        Args:
+            prompt: What the user says; None goes on with `messages`.
+            context: The run's context object, given to tools and hooks.
+            call: See `CallOptions`.
+        """
+        return EventsHandle(lambda: EventsRun(self._begin(prompt, context, call, streaming=True)))
+
+    @overload
+    async def collect_agent_events(
+        self: ToolLoopAgent[None, O],
+        handler: Callable[[AgentEvent], Awaitable[None] | None],
+        prompt: Content | None = None,
+        *,
+        context: None = None,
+        **call: Unpack[CallOptions],
+    ) -> None: ...
+
+    @overload
+    async def collect_agent_events(
+        self,
+        handler: Callable[[AgentEvent], Awaitable[None] | None],
+        prompt: Content | None = None,
+        *,
+        context: C,
+        **call: Unpack[CallOptions],
+    ) -> None: ...
+
+    async def collect_agent_events(
+        self,
+        handler: Callable[[AgentEvent], Awaitable[None] | None],
+        prompt: Content | None = None,
+        *,
+        context: Any = None,
+        **call: Unpack[CallOptions],
+    ) -> None:
+        """Run, and give each event of `events` to a handler, which may be async. What it raises stops the run."""
+        async with self.events(prompt, context=context, **call) as run:
+            async for event in run:
+                answer = handler(cast("AgentEvent", event))
+                if answer is not None:
+                    await answer
+
+    # ------------------------------------------------------------ from a user interface
+
+    def dispatch(self, action: Action | type[Any]) -> bool:
+        """Drive the agent from a user interface, from any task or thread. See `loopwright.actions`.
+
+        `Submit` goes on with a conversation that the agent keeps for this, and supersedes what is in flight there;
+        `Cancel` stops every run in flight on this instance.
+
+        Returns:
+            False where there was nothing to act on; then nothing changed.
+
+        Raises:
+            LoopwrightError: There is no such action, or the agent was closed.
+            RuntimeError: A run would have to begin, and no event loop is known.
+        """
+        return self._engine.dispatch(action)
+
+    @property
+    def engine_state(self) -> EngineState:
+        """What a user interface shows: the state of the latest run on this instance; a snapshot."""
+        return self._engine.state
+
+    def engine_states(self) -> AsyncIterator[EngineState]:
+        """Snapshots as they change, the present one first. Ends when the agent is closed."""
+        return self._engine.states()
+
+    def close(self) -> None:
+        """Stop every run in flight, and take no more actions. May be called more than once, from any thread."""
+        self._engine.close()
+
     # ------------------------------------------------------------ how a run is put together
 
     def _begin(self, prompt: Content | None, context: Any, call: CallOptions, *, streaming: bool) -> RunControl:
-        return begin_run(self, self._defaults, prompt, context=context, call=call, streaming=streaming)
+        return begin_run(
+            self, self._defaults, prompt, context=context, call=call, streaming=streaming, watcher=self._engine
+        )
+
+    def _begin_for_engine(self, prompt: Any, messages: list[Message], context: Any) -> RunControl:
+        return self._begin(prompt, context, {"messages": messages}, streaming=True)
 
 
 def _listed(names: Sequence[str]) -> str:

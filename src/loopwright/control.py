@@ -14,61 +14,54 @@ import anyio
 from typing_extensions import TypeVar
 
 from ._backend import Later, spawn
-from .errors import Partial, RunCancelled, RunError, UnsupportedStopReason
+from .errors import AbortRun, Partial, RunCancelled, RunError, TooManyInvalidCalls, UnsupportedStopReason
+from .engine import EngineState
 from .events import (
     Abort,
     Error,
     ErrorInfo,
-    File,
     Finish,
     FinishStep,
+    InputDelivered,
     MessageEnd,
-    ReasoningDelta,
-    ReasoningEnd,
-    ReasoningStart,
-    Source,
-    StartStep,
     StreamPart,
-    TextDelta,
-    TextEnd,
-    TextStart,
-    ToolCall,
-    ToolError,
-    ToolExecutionEnd,
-    ToolExecutionUpdate,
-    ToolInputDelta,
-    ToolInputEnd,
-    ToolInputStart,
-    ToolProgress,
-    ToolResult,
+    ToolExecutionStart,
 )
+from .lifecycle import AgentEvent, ErrorSource, Started, source_of
 from .loop.checks import check_content
 from .loop.options import Content, PollInputs, TurnFinished
 from .loop.queue import MessageQueue
 from .loop.run import EngineEvent, LoopRun
 from .loop.waits import AbortableWaits, finish_quietly
-from .messages import AssistantMessage, Message, ToolCallPart, ToolResultMessage, UserMessage
+from .messages import AssistantMessage, Message, ToolCallPart, ToolResultMessage
 from .models.base import ModelIdentity
+from .narration import Narrator
 from .results import GenerateResult, StepResult
 from .signals import AbortSignal
 from .stopping import StopCondition, first_that_holds
+from .telemetry.integration import Emitter
+from .tools.approval import PendingApproval
+from .translation import PARTS_ALREADY, Translator
 from .usage import Usage
 
 __all__ = ["RunControl", "RunHooks"]
-
-_PARTS_ALREADY = frozenset(
-    {
-        TextStart, TextDelta, TextEnd, ReasoningStart, ReasoningDelta, ReasoningEnd, ToolInputStart, ToolInputDelta,
-        ToolInputEnd, Source, File, StartStep, FinishStep,
-    }
-)  # fmt: skip
-"""What the loop yields that a stream tells in the same words: handed on as it is."""
 
 T = TypeVar("T")
 
 _going: set[RunControl] = set()
 """Runs that have begun and not ended. One that its consumer drops must not be garbage before it is closed: its
 generator would be closed by the garbage collector, and trio warns of that."""
+
+
+class Watcher(Protocol):
+    """Who sees all runs of an agent."""
+
+    def run_begins(self, run: RunControl) -> None: ...
+    def run_ends(self, run: RunControl) -> None: ...
+    def step_done(self) -> None: ...
+    def changed(self) -> None: ...
+    @property
+    def is_watched(self) -> bool: ...
 
 
 class RunHooks(Protocol):
@@ -88,6 +81,12 @@ class RunControl:
         signal: Stops the run.
         steps: The completed steps.
         run_id: Names the run.
+        stop_when: The stop conditions.
+        failed_in: Where the run failed, once a hook has.
+        started: What it began with.
+        emitter: Tells those who observe the run; None where nobody does.
+        narrator: Tells the life of the run; None where nobody wants to know.
+        watcher: Sees all runs of the agent.
     """
 
     def __init__(
@@ -98,34 +97,54 @@ class RunControl:
         *,
         run_id: str,
         cancel_grace: float,
+        max_invalid_calls: int | None = None,
     ) -> None:
         self.signal = signal
         self.steps: list[StepResult] = []
         self.run_id = run_id
+        self.stop_when = stop_when
+        self.failed_in: ErrorSource | None = None
+        self.started = Started(None, ())
+        self.emitter: Emitter | None = None
+        self.narrator: Narrator | None = None
+        self.watcher: Watcher | None = None
         self._hooks = hooks
-        self._stop_when = stop_when
         self._cancel_grace = cancel_grace
+        self._max_invalid_calls = max_invalid_calls
+        self._invalid_steps = 0
         self._stopped_by = "model"
         self._condition: StopCondition | None = None
         self._steering = MessageQueue(mode="all")
         self._follow_ups = MessageQueue(mode="all")
+        self._input_ids: dict[str, deque[str]] = {"steering": deque(), "follow-up": deque()}
+        self._inputs = 0
         self._model: ModelIdentity | None = None
         self._loop: LoopRun | None = None
+        self._prepare: Callable[[], Awaitable[None]] | None = None
+        self._paused: tuple[tuple[PendingApproval, ...], tuple[ToolCallPart, ...]] | None = None
         self._events: AsyncGenerator[EngineEvent, None] | None = None
-        self._parts: deque[StreamPart] = deque()
-        self._untold: deque[ToolCallPart] = deque()
+        self._translator = Translator(self._acknowledge)
+        self._parts = self._translator.parts
+        self._clock_at_start = 0.0
         self._later: Later | None = None
         self._busy = False
         self._closing = False
+        self._detached: anyio.Event | None = None
         self._idle: anyio.Event | None = None
         self._done = False
         self._error: Exception | None = None
         self._result: GenerateResult[Any] | None = None
 
-    def attach(self, loop: LoopRun) -> None:
-        """Give it the loop that it drives."""
+    def attach(self, loop: LoopRun, prepare: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Give it the loop that it drives, and what is to be awaited before that begins."""
         self._loop = loop
         self._model = loop.options.model
+        self._prepare = prepare
+
+    def pause(self, pending: tuple[PendingApproval, ...], waiting: tuple[ToolCallPart, ...]) -> None:
+        """Let the run end as soon as it begins: its history waits for answers."""
+        self._paused = pending, waiting
+        self._stopped_by = "approval" if pending else "client_tool"
 
     @property
     def loop(self) -> LoopRun:
@@ -146,6 +165,11 @@ class RunControl:
         return self._done
 
     @property
+    def context(self) -> Any:
+        """The run's context object, as `prepare_call` and `prepare_step` left it."""
+        return self.loop.context
+
+    @property
     def messages(self) -> list[Message]:
         """The history so far, a snapshot."""
         return list(self.loop.history)
@@ -161,34 +185,82 @@ class RunControl:
         partial = self.loop.partial()
         return Partial(partial.messages, tuple(self.steps), partial.usage, partial.text)
 
-    def steer(self, content: Content) -> None:
+    @property
+    def pending_approvals(self) -> tuple[PendingApproval, ...]:
+        """Calls of this run that wait for a person."""
+        return self._paused[0] if self._paused is not None else self.loop.held_calls
+
+    @property
+    def engine_state(self) -> EngineState:
+        """What a user interface shows of the run; a snapshot."""
+        steps, error, partial = self.steps, self._error, self.loop.partial()
+        return EngineState(
+            phase=self._translator.machine.phase,
+            messages=tuple(partial.messages),
+            streaming_text="" if self._done else partial.text,
+            current_tool_calls=() if self._done else tuple(self._translator.running),
+            pending_approvals=self.pending_approvals,
+            total_steps=len(steps),
+            last_finish_reason=steps[-1].finish_reason if steps else None,
+            usage=partial.usage,
+            run_id=self.run_id,
+            error=None if error is None or isinstance(error, RunCancelled) else str(error) or type(error).__name__,
+        )
+
+    @property
+    def error(self) -> Exception | None:
+        """What the run failed with, or its cancellation."""
+        return self._error
+
+    def steer(self, content: Content) -> str:
         """Say something that the model reads before its next request. Nothing is cut short for it.
 
         Args:
             content: A string or parts.
 
+        Returns:
+            Names the input; an `InputDelivered` with it tells when it is in the history.
+
         Raises:
             InvalidInputError: The content cannot be sent.
             RunError: The run has ended.
         """
-        self._steering.push(self._accept(content))
+        return self._enqueue(self._steering, "steering", content)
 
-    def follow_up(self, content: Content) -> None:
+    def follow_up(self, content: Content) -> str:
         """Say something that the model reads when it would otherwise be done.
 
         Args:
             content: A string or parts.
 
+        Returns:
+            Names the input; an `InputDelivered` with it tells when it is in the history.
+
         Raises:
             InvalidInputError: The content cannot be sent.
             RunError: The run has ended.
         """
-        self._follow_ups.push(self._accept(content))
+        return self._enqueue(self._follow_ups, "follow-up", content)
 
-    def _accept(self, content: Content) -> Content:
+    def _enqueue(self, queue: MessageQueue, name: str, content: Content) -> str:
         if self._done:
             raise RunError("The run has ended, so nothing can be added to it. Start another with its messages.")
-        return content if self._model is None else check_content(content, self._model)
+        checked = content if self._model is None else check_content(content, self._model)
+        self._inputs += 1
+        input_id = f"{self.run_id}/input/{self._inputs}"
+        self._input_ids[name].append(input_id)
+        queue.push(checked)
+        return input_id
+
+    def _acknowledge(self, event: MessageEnd) -> None:
+        """A user message is in the history: tell which queued input it was, if any."""
+        for queue, name in ((self._steering, "steering"), (self._follow_ups, "follow-up")):
+            if queue.observe(event):
+                input_id = self._input_ids[name].popleft()
+                history = self.loop.history
+                index = next(i for i in range(len(history) - 1, -1, -1) if history[i] is event.message)
+                self._parts.append(InputDelivered(input_id, cast("Any", name), index))
+                return
 
     @property
     def unread_inputs(self) -> list[Content]:
@@ -211,15 +283,31 @@ class RunControl:
     async def finish_turn(self, turn: TurnFinished, signal: AbortSignal) -> bool:  # noqa: ARG002
         """Record the step, tell the agent, ask the stop conditions."""
         await self._record_step(turn.message, turn.results)
-        self._condition = await first_that_holds(self._stop_when, self.steps)
+        self._check_invalid(turn.results)
+        self._condition = await first_that_holds(self.stop_when, self.steps)
         if self._condition is not None:
             self._stopped_by = "stop_condition"
         return self._condition is not None
 
     async def _record_step(self, message: AssistantMessage, results: Sequence[ToolResultMessage]) -> None:
-        step = StepResult(len(self.steps) + 1, message, tuple(results))
+        elapsed = anyio.current_time() - self._clock_at_start
+        step = StepResult(len(self.steps) + 1, message, tuple(results), elapsed)
         self.steps.append(step)
-        await self._hooks.on_step_finish(step)
+        if self.watcher is not None:
+            self.watcher.step_done()
+        try:
+            await self._hooks.on_step_finish(step)
+        except Exception:
+            self.failed_in = "hook"
+            raise
+
+    def _check_invalid(self, results: Sequence[ToolResultMessage]) -> None:
+        if not results:
+            return
+        invalid = all(result.status == "invalid" for result in results)
+        self._invalid_steps = self._invalid_steps + 1 if invalid else 0
+        if self._invalid_steps == self._max_invalid_calls:
+            raise TooManyInvalidCalls(self._invalid_steps, results[-1].text)
 
     # ------------------------------------------------------------ pulled by the consumer
 
@@ -230,15 +318,47 @@ class RunControl:
             StopAsyncIteration: The run has ended.
         """
         parts = self._parts
-        while not parts:
-            if self._done or self._closing:
-                raise StopAsyncIteration
-            event = await self._exclusively(self._advance)
-            if type(event) in _PARTS_ALREADY:
-                return cast("StreamPart", event)
-            if event is not None:
-                self._translate(event)
-        return parts.popleft()
+        while True:
+            while not parts:
+                if self._done or self._closing:
+                    raise StopAsyncIteration
+                event = await self._exclusively(self._advance)
+                if type(event) in PARTS_ALREADY:
+                    if self.narrator is None and (self.watcher is None or not self.watcher.is_watched):
+                        return cast("StreamPart", event)
+                    parts.append(cast("StreamPart", event))
+                elif event is not None:
+                    self._translator.take(event)
+            part = parts.popleft()
+            if self.watcher is not None and self.watcher.is_watched:
+                self.watcher.changed()
+            if self.narrator is not None:
+                await self.narrator.tell(part, self)
+            if type(part) is not ToolExecutionStart:
+                return cast("StreamPart", part)
+
+    async def next_event(self) -> AgentEvent:
+        """The next event of the run's life.
+
+        Raises:
+            StopAsyncIteration: The run has ended.
+        """
+        narrator = self.narrate()
+        while not narrator.told:
+            await self.next_part()
+        return narrator.told.popleft()
+
+    def narrate(self) -> Narrator:
+        """Keep the events of the run's life from now on; must be called before the run begins."""
+        narrator = self._narrated()
+        narrator.keeps = True
+        return narrator
+
+    def _narrated(self) -> Narrator:
+        if self.narrator is None:
+            self.narrator = Narrator(self.emitter)
+            self._translator.tells_starts = True
+        return self.narrator
 
     async def _exclusively(self, work: Callable[[], Awaitable[T]]) -> T:
         if self._busy:
@@ -257,6 +377,10 @@ class RunControl:
         try:
             if self._events is None:
                 self._events = await self._start()
+            if self._paused is not None:
+                settled = True
+                await self._conclude()
+                return None
             event = await anext(self._events, None)
             if event is None:
                 await self._finish()
@@ -278,50 +402,44 @@ class RunControl:
 
     async def _start(self) -> AsyncGenerator[EngineEvent, None]:
         self._later = Later()
+        self._clock_at_start = anyio.current_time()
         _going.add(self)
+        self._translator.machine.move("begin")
+        if self.watcher is not None:
+            self.watcher.run_begins(self)
+        if self.emitter is not None:
+            self._narrated()
+        if self.narrator is not None:
+            await self.narrator.begin(self.started)
         self.signal.raise_if_aborted()
         waits = AbortableWaits(self.signal)
         try:
-            await waits.wait(self._hooks.on_start(self))
+            if self._prepare is not None:
+                await waits.wait(self._prepare())
+                self._model = self.loop.options.model
+            try:
+                await waits.wait(self._hooks.on_start(self))
+            except Exception:
+                self.failed_in = "hook"
+                raise
         finally:
             waits.close()
         return self.loop.events()
 
-    def _translate(self, event: EngineEvent) -> None:
-        """Say it in the words of a stream."""
-        match event:
-            case MessageEnd(message=AssistantMessage() as message):
-                self._untold = deque(message.tool_calls)
-                self._parts.extend(ToolCall(call) for call in message.tool_calls)
-            case MessageEnd(message=UserMessage()):
-                self._steering.observe(event)
-                self._follow_ups.observe(event)
-            case MessageEnd(message=ToolResultMessage() as result):
-                self._tell_unstarted(result)
-            case ToolExecutionUpdate(call=call, progress=progress):
-                self._parts.append(ToolProgress(call, progress))
-            case ToolExecutionEnd(call=call, result=result):
-                self._untold = deque(other for other in self._untold if other is not call)
-                self._tell_result(call, result)
-            case _:
-                return
-
-    def _tell_result(self, call: ToolCallPart, result: ToolResultMessage) -> None:
-        self._parts.append(ToolError(call, result) if result.is_error else ToolResult(call, result))
-
-    def _tell_unstarted(self, result: ToolResultMessage) -> None:
-        """A call that never ran has no execution events; its result is told all the same."""
-        for call in self._untold:
-            if result.status == "skipped" and call.id == result.tool_call_id:
-                self._untold.remove(call)
-                self._tell_result(call, result)
-                return
+    def source_of_error(self, error: Exception) -> ErrorSource:
+        """Where the run failed."""
+        if isinstance(error, AbortRun):
+            return "tool"
+        return self.failed_in or source_of(error)
 
     # ------------------------------------------------------------ ends: exactly one of them
 
     async def _finish(self) -> None:
-        if self.loop.open_calls and self._stopped_by == "model":
-            self._stopped_by = "client_tool"
+        if self._stopped_by == "model":
+            if self.loop.held_calls:
+                self._stopped_by = "approval"
+            elif self.loop.open_calls:
+                self._stopped_by = "client_tool"
         await self._conclude()
 
     async def _finish_early(self, error: UnsupportedStopReason) -> None:
@@ -347,20 +465,24 @@ class RunControl:
             stopped_by=self._stopped_by,
             run_id=self.run_id,
             stop_condition=self._condition,
-            unresolved_tool_calls=loop.open_calls,
+            unresolved_tool_calls=loop.open_calls if self._paused is None else self._paused[1],
+            pending_approvals=self.pending_approvals,
         )
         self._end()
         try:
             await self._hooks.on_finish(result)
         except Exception as error:
+            self.failed_in = "hook"
             self._end_with(error)
         else:
+            self._translator.machine.move("hold" if result.pending_approvals else "finish")
             self._result = result
             self._parts.append(Finish(result.finish_reason, result.usage, result.stopped_by))
 
     async def _abort(self, error: RunCancelled) -> None:
         error.partial = self.partial
         self._end()
+        self._translator.machine.move("abort")
         self._error = error
         self._parts.append(Abort(str(error.reason or error), error.partial.text))
         try:
@@ -381,6 +503,7 @@ class RunControl:
         except AttributeError:
             error.add_note(f"The run failed after {len(self.steps)} steps.")
         self._end()
+        self._translator.machine.move("fail")
         self._error = error
         self._parts.append(Error(ErrorInfo.of(error), error))
 
@@ -393,14 +516,20 @@ class RunControl:
         )
         partial = error.partial = self.partial
         self._end()
+        self._translator.machine.move("abort")
         self._error = error
         self._parts.append(Abort(str(error.reason or error), partial.text))
         await finish_quietly(lambda: self._hooks.on_abort(partial), self._cancel_grace)
+        narrator = self.narrator
+        if narrator is not None:
+            await finish_quietly(lambda: narrator.tell(self._parts[-1], self), self._cancel_grace)
 
     def _end(self) -> None:
         self._done = True
         self.signal.close()
         _going.discard(self)
+        if self.watcher is not None:
+            self.watcher.run_ends(self)
 
     async def aclose(self) -> None:
         """Stop the run and wait until nothing of it is left. Safe from any task, and more than once."""
@@ -424,9 +553,42 @@ class RunControl:
         finally:
             await self._interrupt()
 
+    def detach(self) -> None:
+        """Let the run go on to its end without a reader: progress is read and dropped, the result is kept.
+
+        Raises:
+            RuntimeError: Another task is reading the run at this moment.
+        """
+        if self._done or self._detached is not None:
+            return
+        if self._busy:
+            raise RuntimeError("This run is being read by another task at this moment; detach it between two parts.")
+        self._detached = anyio.Event()
+        spawn(self._drain, "loopwright detached run")
+
+    async def _drain(self) -> None:
+        try:
+            while not self._done:
+                await self.next_part()
+        except Exception:
+            return  # `outcome` says what the run failed with
+        finally:
+            if self._detached is not None:
+                self._detached.set()
+
+    @property
+    def detached(self) -> bool:
+        """Whether it goes on without a reader."""
+        return self._detached is not None
+
+    async def wait_detached(self) -> None:
+        """Wait for the end of a run that goes on without a reader."""
+        if self._detached is not None:
+            await self._detached.wait()
+
     def abandon(self) -> None:
         """The consumer is gone: clean up in the run's own event loop, if it still runs."""
-        if self._done or self._later is None:
+        if self._done or self._later is None or self._detached is not None:
             return
         if not self._later.call(lambda: spawn(self._close_abandoned, "loopwright abandoned run")):
             _going.discard(self)

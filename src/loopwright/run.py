@@ -8,14 +8,17 @@ from typing import Any, Generic, Self
 from typing_extensions import TypeVar
 
 from .control import RunControl
+from .engine import EngineState
 from .errors import Partial
 from .events import StreamPart, TextDelta
+from .lifecycle import AgentEvent
 from .loop.options import Content
 from .messages import Message
 from .results import GenerateResult, StepResult
+from .tools.approval import PendingApproval
 from .usage import Usage
 
-__all__ = ["Run", "StreamHandle"]
+__all__ = ["EventsHandle", "EventsRun", "Run", "StreamHandle"]
 
 O = TypeVar("O", default=str)  # noqa: E741  # the output type, named so throughout
 
@@ -36,6 +39,8 @@ class Run(Generic[O]):
         return self
 
     def __anext__(self) -> Coroutine[Any, Any, StreamPart]:
+        if self._control.detached:
+            raise RuntimeError("The run was detached: it goes on without a reader. Await its result().")
         return self._control.next_part()
 
     async def result(self) -> GenerateResult[O]:
@@ -45,8 +50,11 @@ class Run(Generic[O]):
             RunCancelled: The run was cancelled.
             Exception: What the run failed with.
         """
-        async for _ in self:
-            pass
+        if self._control.detached:
+            await self._control.wait_detached()
+        else:
+            async for _ in self:
+                pass
         return self._control.outcome()
 
     @property
@@ -63,6 +71,11 @@ class Run(Generic[O]):
     def done(self) -> bool:
         """Whether the run has ended."""
         return self._control.done
+
+    @property
+    def detached(self) -> bool:
+        """Whether it goes on without a reader."""
+        return self._control.detached
 
     @property
     def messages(self) -> list[Message]:
@@ -85,17 +98,43 @@ class Run(Generic[O]):
         return self._control.partial
 
     @property
+    def engine_state(self) -> EngineState:
+        """What a user interface shows of the run; a snapshot."""
+        return self._control.engine_state
+
+    @property
     def unread_inputs(self) -> list[Content]:
         """Steering and follow-ups that no request has read, in that order."""
         return self._control.unread_inputs
 
-    def steer(self, content: Content) -> None:
-        """Say something that the model reads before its next request. Nothing is cut short for it."""
-        self._control.steer(content)
+    @property
+    def pending_approvals(self) -> tuple[PendingApproval, ...]:
+        """Calls that wait for a person."""
+        return self._control.pending_approvals
 
-    def follow_up(self, content: Content) -> None:
-        """Say something that the model reads when it would otherwise be done."""
-        self._control.follow_up(content)
+    def steer(self, content: Content) -> str:
+        """Say something that the model reads before its next request. Nothing is cut short for it.
+
+        Returns:
+            Names the input; an `InputDelivered` part with it tells when it is in the history.
+        """
+        return self._control.steer(content)
+
+    def follow_up(self, content: Content) -> str:
+        """Say something that the model reads when it would otherwise be done.
+
+        Returns:
+            Names the input; an `InputDelivered` part with it tells when it is in the history.
+        """
+        return self._control.follow_up(content)
+
+    def detach(self) -> None:
+        """Let the run go on to its end without a reader; `result()` then waits for that end.
+
+        The run belongs to the event loop and to no one else from now on: leaving the block or dropping the handle does
+        not stop it, `cancel` does.
+        """
+        self._control.detach()
 
     def cancel(self, reason: object = None) -> bool:
         """Stop the run, from any task or thread.
@@ -129,13 +168,20 @@ class StreamHandle(Generic[O]):
     def __aiter__(self) -> Run[O]:
         return self._begin()
 
+    async def first(self) -> StreamPart:
+        """The first part of a run of its own, which is then closed."""
+        async with self as run:
+            return await anext(run)
+
     async def __aenter__(self) -> Run[O]:
         run = self._begin()
         self._entered.append(run)
         return run
 
     async def __aexit__(self, *exc_info: object) -> None:
-        await self._entered.pop().aclose()
+        run = self._entered.pop()
+        if not run.detached:
+            await run.aclose()
 
 
 async def _text_of(run: Run[Any]) -> AsyncIterator[str]:
@@ -143,3 +189,44 @@ async def _text_of(run: Run[Any]) -> AsyncIterator[str]:
         if type(part) is TextDelta:
             yield part.text
     await run.result()  # raises what the run failed with
+
+
+class EventsRun(Run[O]):
+    """One run in hand whose iteration gives the events of its life: `Started`, `StepStarted`, ..., `Finished`."""
+
+    __slots__ = ()
+
+    def __init__(self, control: RunControl) -> None:
+        super().__init__(control)
+        control.narrate()
+
+    def __anext__(self) -> Coroutine[Any, Any, AgentEvent]:  # type: ignore[override]  # another vocabulary
+        return self._control.next_event()
+
+
+class EventsHandle(Generic[O]):
+    """A run that has not begun, told as `AgentEvent`s. Each iteration is a run of its own."""
+
+    __slots__ = ("_begin", "_entered")
+
+    def __init__(self, begin: Callable[[], EventsRun[O]]) -> None:
+        self._begin = begin
+        self._entered: list[EventsRun[O]] = []
+
+    def __aiter__(self) -> EventsRun[O]:
+        return self._begin()
+
+    async def first(self) -> AgentEvent:
+        """The first event of a run of its own, which is then closed."""
+        async with self as run:
+            return await anext(run)
+
+    async def __aenter__(self) -> EventsRun[O]:
+        run = self._begin()
+        self._entered.append(run)
+        return run
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        run = self._entered.pop()
+        if not run.detached:
+            await run.aclose()

@@ -61,11 +61,17 @@ class MessageQueue:
         self._in_flight.extend(taken)
         return taken
 
-    def observe(self, event: LoopEvent) -> None:
-        """Learn from an event of the run which input was delivered."""
+    def observe(self, event: LoopEvent) -> bool:
+        """Learn from an event of the run which input was delivered.
+
+        Returns:
+            Whether it was one of this queue.
+        """
         message = event.message if isinstance(event, MessageEnd) else None
         if self._in_flight and isinstance(message, UserMessage) and parts_of(self._in_flight[0]) == message.content:
             self._in_flight.popleft()
+            return True
+        return False
 
     def restore(self) -> None:
         """Put what is in flight back to the front."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from ..events import ModelEvent, ResponseDone, ResponseError
 from ..messages import AssistantMessage
 
@@ -11,15 +14,19 @@ __all__ = ["CompletedStream"]
 class CompletedStream:
     """A `ModelStream` of one event: the whole answer."""
 
-    __slots__ = ("_error", "_message", "_told")
+    __slots__ = ("_error", "_message", "_told", "failed_attempts")
 
-    def __init__(self, message: AssistantMessage, error: Exception | None = None) -> None:
+    def __init__(
+        self, message: AssistantMessage, error: Exception | None = None, *, failed_attempts: Sequence[Any] = ()
+    ) -> None:
         """Tell one answer.
 
         Args:
             message: The answer.
             error: Why it failed, where it did.
+            failed_attempts: What was tried before; see `loopwright.models.retry`.
         """
+        self.failed_attempts = failed_attempts
         self._message = message
         self._error = error
         self._told = False

@@ -121,9 +121,7 @@ def _find(messages: Sequence[Message]) -> OpenStep | None:
             answered.append(AnsweredCall(one, answer))
     gated = {one.request.call_index for one in requests.values()}
     open_calls = tuple(
-        call
-        for n, call in enumerate(calls)
-        if n not in gated and n not in has_result and not call.provider_executed
+        call for n, call in enumerate(calls) if n not in gated and n not in has_result and not call.provider_executed
     )
     return OpenStep(at, tuple(answered), tuple(pending), open_calls)
 

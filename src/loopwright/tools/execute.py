@@ -77,9 +77,7 @@ async def _exhaust(values: AsyncIterator[Any], send: Callable[[Any], Awaitable[N
     return _checked(result, name)
 
 
-async def _exhaust_in_thread(
-    function: Callable[[], Any], send: Callable[[Any], Awaitable[None]], name: str
-) -> Any:
+async def _exhaust_in_thread(function: Callable[[], Any], send: Callable[[Any], Awaitable[None]], name: str) -> Any:
     abandoned = threading.Event()
 
     def exhaust() -> Any:
