@@ -17,8 +17,10 @@ Errors are drawn as a tree in `loopwright.errors`; the loop beneath the agents i
 
 from __future__ import annotations
 
+from .actions import Approve, Cancel, Deny, FollowUp, Reset, Steer, Submit
 from .agent import ToolLoopAgent
 from .control import RunControl
+from .engine import EngineState
 from .errors import (
     AbortRun,
     InvalidArgumentError,
@@ -49,14 +51,30 @@ from .messages import (
 from .models import register_scheme, register_vendor, resolve_model
 from .models.base import Capabilities, LanguageModel, ModelInfo, ModelRequest, ModelSettings
 from .models.http import Timeouts
+from .models.retry import RetryingModel, RetryPolicy
 from .models.vendors import OpenAICompatible, Vendor
+from .planning import FailedCall, RetryCall
 from .results import GenerateResult, StepResult
 from .run import Run
 from .serialization import dump_messages, load_messages
-from .settings import AgentSettings, StepContext, StepSettings
+from .settings import AgentSettings, CallContext, CallSettings, StepContext, StepSettings
 from .signals import AbortSignal
-from .stopping import AllOf, AnyOf, HasToolCall, Never, StepCountIs
+from .stopping import (
+    AllOf,
+    AnyOf,
+    CostBudget,
+    HasToolCall,
+    Never,
+    RepeatedToolCall,
+    StepCountIs,
+    TimeBudget,
+    TokenBudget,
+)
+from .telemetry import TelemetrySettings, register_integration
 from .tools import Tool, ToolContext, ToolOutput, tool
+from .tools.answers import pending_approvals
+from .tools.approval import ApprovalLedger, Denial, InMemoryApprovalLedger, PendingApproval, approvals
+from .tools.policy import ToolExecutionPolicy
 from .usage import Usage
 
 __version__ = "0.1.0"
@@ -67,12 +85,24 @@ __all__ = [
     "AgentSettings",
     "AllOf",
     "AnyOf",
+    "ApprovalLedger",
+    "Approve",
     "AssistantMessage",
+    "CallContext",
+    "CallSettings",
+    "Cancel",
     "Capabilities",
+    "CostBudget",
+    "Denial",
+    "Deny",
+    "EngineState",
+    "FailedCall",
     "FilePart",
+    "FollowUp",
     "GenerateResult",
     "HasToolCall",
     "ImagePart",
+    "InMemoryApprovalLedger",
     "InvalidArgumentError",
     "InvalidInputError",
     "LanguageModel",
@@ -89,21 +119,33 @@ __all__ = [
     "Never",
     "NoOutputGenerated",
     "OpenAICompatible",
+    "PendingApproval",
     "ReasoningPart",
+    "RepeatedToolCall",
+    "Reset",
+    "RetryCall",
+    "RetryPolicy",
+    "RetryingModel",
     "Run",
     "RunCancelled",
     "RunControl",
     "RunError",
     "SourcePart",
+    "Steer",
     "StepContext",
     "StepCountIs",
     "StepResult",
     "StepSettings",
+    "Submit",
+    "TelemetrySettings",
     "TextPart",
+    "TimeBudget",
     "Timeouts",
+    "TokenBudget",
     "Tool",
     "ToolCallPart",
     "ToolContext",
+    "ToolExecutionPolicy",
     "ToolLoopAgent",
     "ToolOutput",
     "ToolResultMessage",
@@ -113,8 +155,11 @@ __all__ = [
     "UserMessage",
     "Vendor",
     "__version__",
+    "approvals",
     "dump_messages",
     "load_messages",
+    "pending_approvals",
+    "register_integration",
     "register_scheme",
     "register_vendor",
     "resolve_model",

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, ParamSpec, cast, get_args, get_origin, overload
+from typing import Any, ClassVar, Generic, ParamSpec, get_args, get_origin, overload
 
 import anyio
 from anyio.lowlevel import current_token
 from typing_extensions import TypeVar, Unpack
 
-from .assembly import begin_run
-from .asking import Proceed
 from .actions import Action
+from .asking import Proceed
+from .assembly import begin_run
 from .control import RunControl
 from .defaults import RunDefaults, conditions_of, model_of, secret_of, tools_of
 from .dispatching import Engine
@@ -489,7 +489,7 @@ class ToolLoopAgent(Generic[C, O]):
         """Run, and give each event of `events` to a handler, which may be async. What it raises stops the run."""
         async with self.events(prompt, context=context, **call) as run:
             async for event in run:
-                answer = handler(cast("AgentEvent", event))
+                answer = handler(event)
                 if answer is not None:
                     await answer
 

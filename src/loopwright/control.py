@@ -14,8 +14,8 @@ import anyio
 from typing_extensions import TypeVar
 
 from ._backend import Later, spawn
-from .errors import AbortRun, Partial, RunCancelled, RunError, TooManyInvalidCalls, UnsupportedStopReason
 from .engine import EngineState
+from .errors import AbortRun, Partial, RunCancelled, RunError, TooManyInvalidCalls, UnsupportedStopReason
 from .events import (
     Abort,
     Error,

@@ -123,7 +123,7 @@ class Engine:
         woken = anyio.Event()
 
         def wake() -> None:
-            waker.call(lambda: woken.set())
+            waker.call(woken.set)
 
         self._watchers.append(wake)
         try:
@@ -175,7 +175,7 @@ class Engine:
                 return self._reset()
             case _:
                 raise LoopwrightError(
-                    f"There is no action {action!r}. Actions are Submit, Approve, Deny, Steer, FollowUp, Cancel and Reset."
+                    f"There is no action {action!r}. There are Submit, Approve, Deny, Steer, FollowUp, Cancel and Reset."
                 )
 
     def _submit(self, action: Submit) -> bool:

@@ -56,7 +56,7 @@ class Narrator:
         told: Events that nobody has read.
     """
 
-    __slots__ = ("_emitter", "_ran", "_step", "_ended", "keeps", "told")
+    __slots__ = ("_emitter", "_ended", "_ran", "_step", "keeps", "told")
 
     def __init__(self, emitter: Emitter | None) -> None:
         self.keeps = False

@@ -1,4 +1,4 @@
-"""What becomes of an agent's tool calls: parse, repair, approve, run. The loop calls this through its extension points."""
+"""What becomes of an agent's tool calls: parse, repair, approve, run. Reached through the loop's extension points."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from anyio.lowlevel import checkpoint
 
@@ -189,8 +189,8 @@ class CallPlanner:
             return prepared
         if repaired:
             text = (
-                f"The call of {call.name!r} was not run: it needs the approval of a person, and its arguments had to be "
-                "repaired. Nobody is asked to approve what the model did not write. Call it again with valid arguments."
+                f"The call of {call.name!r} was not run: it needs the approval of a person, and its arguments had to "
+                "be repaired. Nobody is asked to approve what the model did not write. Call it again with valid arguments."
             )
             return make_result(call, text, "invalid", clock)
         pending = self._request(call, index, ctx.idempotency_key)
@@ -245,8 +245,8 @@ class CallPlanner:
         before = await self._rules.ledger.claim(ids)
         if before:
             raise ApprovalAnsweredError(
-                f"The approval request {before[0]!r} was answered before, and an answer is applied once. Nothing ran. Go "
-                "on with the messages of the run that applied it.",
+                f"The approval request {before[0]!r} was answered before, and an answer is applied once. Nothing ran. "
+                "Go on with the messages of the run that applied it.",
                 before[0],
             )
         return ResumedCalls([one.pending.call for one in answered], plans)
@@ -271,7 +271,8 @@ class CallPlanner:
             edited = _as_edited(prepared, answer)
         except ToolInputError as error:
             raise ApprovalEditError(
-                f"The answer to {answer.approval_id!r} changes the arguments, and they do not fit. Nothing ran. {error}",
+                f"The answer to {answer.approval_id!r} changes the arguments, and they do not fit. Nothing ran. "
+                f"{error}",
                 answer.approval_id,
             ) from error
         return replace(edited, key=one.pending.approval_id)
@@ -280,7 +281,7 @@ class CallPlanner:
 def _as_edited(prepared: PreparedCall, answer: ToolApprovalResponsePart) -> PreparedCall:
     if answer.arguments is None:
         return prepared
-    note = f"[The approver changed the arguments to: {answer.arguments}]"
+    note = f"[The approver changed the arguments to: {answer.arguments}]\n"
     return replace(prepared, arguments=prepared.tool.validate(answer.arguments), note=note)
 
 
@@ -359,4 +360,4 @@ class ToolRunner:
         async def proceed(arguments: dict[str, Any] | None = None) -> Any:
             return await prepared.tool.run(prepared.arguments if arguments is None else arguments, ctx)
 
-        return await self._hooks.wrap_tool_call(ctx, cast("dict[str, Any]", prepared.arguments), proceed)
+        return await self._hooks.wrap_tool_call(ctx, prepared.arguments, proceed)

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from .engine import Machine
 from .events import (
     File,
     FinishStep,
@@ -34,7 +35,6 @@ from .events import (
     ToolProgress,
     ToolResult,
 )
-from .engine import Machine
 from .loop.run import EngineEvent
 from .messages import AssistantMessage, ToolApprovalRequestPart, ToolCallPart, ToolResultMessage, UserMessage
 
@@ -75,7 +75,7 @@ class Translator:
         self._untold: deque[ToolCallPart] = deque()
         self._on_input = on_input
 
-    def take(self, event: EngineEvent) -> None:
+    def take(self, event: EngineEvent) -> None:  # one case for each event
         """Translate one event of the loop."""
         match event:
             case StartStep():
@@ -87,11 +87,7 @@ class Translator:
             case MessageStart(message=AssistantMessage()):
                 self.machine.move("answer")
             case MessageEnd(message=AssistantMessage() as message):
-                self._untold = deque(message.tool_calls)
-                self.parts.extend(ToolCall(call) for call in message.tool_calls)
-                for part in message.content:
-                    if isinstance(part, ToolApprovalRequestPart):
-                        self.parts.append(ToolApprovalRequest(part, message.tool_calls[part.call_index]))
+                self._tell_calls(message)
             case MessageEnd(message=UserMessage()):
                 self._on_input(event)
             case MessageEnd(message=ToolResultMessage() as result):
@@ -109,6 +105,16 @@ class Translator:
                 self._tell_result(call, result)
             case _:
                 return
+
+    def _tell_calls(self, message: AssistantMessage) -> None:
+        calls = message.tool_calls
+        self._untold = deque(calls)
+        self.parts.extend(ToolCall(call) for call in calls)
+        self.parts.extend(
+            ToolApprovalRequest(part, calls[part.call_index])
+            for part in message.content
+            if isinstance(part, ToolApprovalRequestPart) and part.call_index < len(calls)
+        )
 
     def _tell_result(self, call: ToolCallPart, result: ToolResultMessage) -> None:
         if result.status == "denied":

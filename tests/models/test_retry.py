@@ -141,6 +141,10 @@ def overloaded() -> ModelResponseError:
     return ModelResponseError("Overloaded.", retryable=True)
 
 
+def raised(error: Exception) -> Exception:
+    return error
+
+
 def failed(error: Exception | None, text: str = "Hel", usage: Usage | None = None) -> ResponseError:
     return ResponseError(answer(text, finish_reason="error", usage=usage, provider="p"), error)
 
@@ -156,7 +160,7 @@ class Hang:
         await anyio.sleep_forever()
 
 
-async def read(stream: Any) -> list[ModelEvent]:
+async def read(stream: Any) -> list[Any]:
     return [event async for event in stream]
 
 
@@ -428,7 +432,7 @@ async def test_T182_stream_that_is_refused_is_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize("before", [[START], []], ids=["started", "nothing"])
-@pytest.mark.parametrize("wrap", [lambda error: error, failed], ids=["raised", "told"])
+@pytest.mark.parametrize("wrap", [raised, failed], ids=["raised", "told"])
 async def test_T182_stream_that_breaks_before_output_is_begun_again(before: list[Any], wrap: Any) -> None:
     error = StreamTruncatedError("Cut.")
     asked = Asked([*before, wrap(error)], "fine")
@@ -554,7 +558,7 @@ async def test_failed_answer_without_a_cause_is_an_answer(ask: str) -> None:
 # ---------------------------------------------------------------- again after output
 
 
-@pytest.mark.parametrize("wrap", [lambda error: error, failed], ids=["raised", "told"])
+@pytest.mark.parametrize("wrap", [raised, failed], ids=["raised", "told"])
 async def test_restart_after_output_voids_what_was_told(wrap: Any) -> None:
     asked = Asked([*HEL, wrap(StreamTruncatedError("Cut."))], "fine", policy=RESTARTING)
     stream = await asked.stream()

@@ -42,7 +42,7 @@ class ShopAgent(ToolLoopAgent[Shop, str]):
         """Count things."""
         return len(things)
 
-    async def prepare_step(self, step: StepContext) -> StepSettings | None:
+    async def prepare_step(self, step: StepContext[Shop]) -> StepSettings | None:
         """Set what holds for one step."""
         assert_type(step.step_number, int)
         return StepSettings(active_tools=["find"]) if step.steps else None

@@ -108,7 +108,7 @@ class _CallRun:
 class ToolBatch:
     """Runs calls and tells what happens, one event at a time."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what a batch is made of
         self,
         calls: Sequence[ToolCallPart],
         context: BatchContext,

@@ -32,7 +32,14 @@ from ..events import (
     ModelEvent,
     StartStep,
 )
-from ..messages import AssistantMessage, Message, ToolCallPart, ToolResultMessage, UserMessage
+from ..messages import (
+    AssistantMessage,
+    Message,
+    ToolApprovalRequestPart,
+    ToolCallPart,
+    ToolResultMessage,
+    UserMessage,
+)
 from ..models.base import Capabilities, ModelIdentity, RequestContext, StreamOptions
 from ..signals import AbortSignal
 from ..tools.approval import PendingApproval
@@ -506,9 +513,13 @@ def _held(calls: Sequence[ToolCallPart], plans: Sequence[CallPlan | None]) -> tu
 
 
 def _with_requests(message: AssistantMessage, plans: Sequence[CallPlan | None]) -> AssistantMessage:
-    """The answer with the requests of its held calls: they stand on it, and are added before it enters the history."""
+    """The answer with the requests of its held calls, added before it enters the history. A model makes none itself."""
     requests = [plan.request for plan in plans if isinstance(plan, HeldCall)]
-    return replace(message, content=(*message.content, *requests)) if requests else message
+    forged = any(isinstance(part, ToolApprovalRequestPart) for part in message.content)
+    if not requests and not forged:
+        return message
+    own = (part for part in message.content if not isinstance(part, ToolApprovalRequestPart))
+    return replace(message, content=(*own, *requests))
 
 
 def _reason_of(error: Exception) -> str:

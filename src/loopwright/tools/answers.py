@@ -83,8 +83,8 @@ def read_open_step(
         if one.answer.approved and expires_at is not None and now >= expires_at:
             approval_id = one.pending.approval_id
             raise ApprovalExpiredError(
-                f"The approval request {approval_id!r} for {one.pending.tool_name!r} has expired. Nothing ran. Deny it, "
-                "or give a new prompt.",
+                f"The approval request {approval_id!r} for {one.pending.tool_name!r} has expired. Nothing ran. Deny "
+                "it, or give a new prompt.",
                 approval_id,
             )
     if passed_over:

@@ -161,8 +161,10 @@ def check_signature(secret: bytes, request: ToolApprovalRequestPart, call: ToolC
 
 
 class ApprovalLedger(Protocol):
-    """Remembers which requests were answered, so that an answer is applied once: also when the same saved messages are
-    resumed twice at once. Hosts of several processes bring one that these share."""
+    """Remembers which requests were answered, so that an answer is applied once.
+
+    Also when the same saved messages are resumed twice at once. Hosts of several processes bring one that these share.
+    """
 
     async def claim(self, approval_ids: Sequence[str]) -> Sequence[str]:
         """Mark requests as answered: all of them in one atomic step, or none.

@@ -38,7 +38,7 @@ class ToolContext(Generic[C]):
         "tool",
     )  # fmt: skip
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what a tool is told
         self,
         context: C,
         call: ToolCallPart,

@@ -88,7 +88,7 @@ async def _exhaust_in_thread(function: Callable[[], Any], send: Callable[[Any], 
                 values.close()
                 break
             result = value
-            anyio.from_thread.run(send, value)
+            anyio.from_thread.run(cast("Any", send), value)
         return _checked(result, name)
 
     try:

@@ -48,9 +48,8 @@ class ToolExecutionPolicy:
         if not _is_whole(self.max_parallel_tool_calls, 1):
             yield f"max_parallel_tool_calls must be a positive whole number, not {self.max_parallel_tool_calls!r}."
         if self.max_tool_calls_per_step is not None and not _is_whole(self.max_tool_calls_per_step, 1):
-            yield (
-                f"max_tool_calls_per_step must be a positive whole number or None, not {self.max_tool_calls_per_step!r}."
-            )
+            given = self.max_tool_calls_per_step
+            yield f"max_tool_calls_per_step must be a positive whole number or None, not {given!r}."
         if not _is_whole(self.progress_buffer_capacity, 0):
             yield f"progress_buffer_capacity must be a whole number, 0 or more, not {self.progress_buffer_capacity!r}."
         grace: object = self.cancel_grace
@@ -58,9 +57,9 @@ class ToolExecutionPolicy:
             yield f"cancel_grace must be a number of seconds, 0 or more, not {grace!r}."
         if self.timeout is not None and not _is_seconds(self.timeout):
             yield f"timeout must be a positive number of seconds or None, not {self.timeout!r}."
-        given: object = self.per_tool_timeout
-        if not isinstance(given, Mapping):
-            yield f"per_tool_timeout must map tool names to seconds, not {given!r}."
+        by_name: object = self.per_tool_timeout
+        if not isinstance(by_name, Mapping):
+            yield f"per_tool_timeout must map tool names to seconds, not {by_name!r}."
             return
         for name, seconds in self.per_tool_timeout.items():
             if seconds is not None and not _is_seconds(seconds):
