@@ -175,7 +175,7 @@ class Engine:
                 return self._reset()
             case _:
                 raise LoopwrightError(
-                    f"There is no action {action!r}. There are Submit, Approve, Deny, Steer, FollowUp, Cancel and Reset."
+                    f"There is no action {action!r}. There are Submit, Approve, Deny, Steer, FollowUp, Cancel, Reset."
                 )
 
     def _submit(self, action: Submit) -> bool:

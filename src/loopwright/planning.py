@@ -190,7 +190,7 @@ class CallPlanner:
         if repaired:
             text = (
                 f"The call of {call.name!r} was not run: it needs the approval of a person, and its arguments had to "
-                "be repaired. Nobody is asked to approve what the model did not write. Call it again with valid arguments."
+                "be repaired. Nobody is asked to approve what the model did not write. Call it again, with valid ones."
             )
             return make_result(call, text, "invalid", clock)
         pending = self._request(call, index, ctx.idempotency_key)

@@ -486,14 +486,23 @@ async def test_failed_stream_is_closed_once_and_before_the_next_begins() -> None
     assert asked.closes == [1, 1, 1]
 
 
-async def test_failed_stream_that_cannot_be_closed_does_no_harm() -> None:
+async def test_failed_stream_is_closed_whatever_happens() -> None:
     class Stuck(ScriptedStream):
         async def aclose(self) -> None:
+            await anyio.lowlevel.checkpoint()
             await super().aclose()
             raise OSError("no")
 
-    stuck = Stuck([gone()])
+    async def cancel() -> None:
+        scope.cancel()
+
+    stuck = Stuck([START, cancel, gone()])
     stream = await Asked(stuck, CompletedStream(answer("fine"))).stream()
+    assert await anext(stream) == START
+    with anyio.CancelScope() as scope:
+        await anext(stream)
+        await anyio.lowlevel.checkpoint()
+    assert (scope.cancelled_caught, stuck.closes) == (True, 1)
     assert words(await read(stream)) == ["response-done"]
     await stream.aclose()  # what was read last has no aclose
     assert stuck.closes == 1
@@ -602,6 +611,18 @@ async def test_result_alone_is_begun_again() -> None:
     assert words(await read(stream)) == FINE
     assert [attempt.usage for attempt in stream.failed_attempts] == [None, Usage(3, 1)]
     assert asked.closes == [1, 1, 0]
+    assert asked.inner.streams[2].reads == len(FINE)
+
+
+async def test_what_a_cancelled_result_has_read_is_told_in_order() -> None:
+    async def cancel() -> None:
+        scope.cancel()
+        await anyio.sleep_forever()
+
+    stream = await Asked([*HEL, cancel, TextDelta(0, "lo"), ResponseDone(answer("Hello"))]).stream()
+    with anyio.CancelScope() as scope:
+        await stream.result()
+    assert words(await read(stream)) == [*words(HEL), "lo", "response-done"]
 
 
 async def test_result_that_fails_is_begun_again_where_nothing_was_told() -> None:
@@ -658,6 +679,10 @@ async def test_ready_failure_is_kept_for_the_next_reading() -> None:
     assert await anext(stream) is START
     assert [stream.pop_ready(), stream.pop_ready()] == [None, None]
     assert words([await anext(stream), stream.pop_ready(), stream.pop_ready()]) == ["fine", "response-done"]
+    stream = await Asked(Popping(*HEL, last := failed(gone()))).stream()
+    assert await anext(stream) is START
+    assert [stream.pop_ready() for _ in HEL] == [*HEL[1:], None]
+    assert await read(stream) == [last]  # for there was output
 
 
 async def test_ready_start_is_told_once() -> None:

@@ -375,7 +375,7 @@ class RetryingStream:
         while not self._last_told:
             event = self._ready.popleft() if self._ready else await self._read()
             if self._tells(event):
-                self._straight = not (self._last_told or self._ready or self._reset or self._inner is None)
+                self._straight = not (self._last_told or self._ready or self._inner is None)
                 return event
         raise StopAsyncIteration
 
