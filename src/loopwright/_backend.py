@@ -20,7 +20,10 @@ def spawn(body: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         body: What to run. Its own scopes bound its life.
         name: Seen in debuggers.
     """
-    loop: Any = current_token().native_token
+    _start(current_token().native_token, body, name)
+
+
+def _start(loop: Any, body: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
     if hasattr(loop, "create_task"):
         task = loop.create_task(body(), name=name)
         _running.add(task)
@@ -38,10 +41,11 @@ class Later:
     another one runs.
     """
 
-    __slots__ = ("_schedule",)
+    __slots__ = ("_loop", "_schedule")
 
     def __init__(self) -> None:
         loop: Any = current_token().native_token
+        self._loop = loop
         self._schedule: Callable[[Callable[[], object]], object] = (
             loop.call_soon_threadsafe if hasattr(loop, "call_soon_threadsafe") else loop.run_sync_soon
         )
@@ -57,6 +61,16 @@ class Later:
         except RuntimeError:
             return False
         return True
+
+
+    def spawn(self, body: Callable[[], Coroutine[Any, Any, None]], name: str) -> bool:
+        """Like the function `spawn`, in the loop where it was made, and from wherever it is called.
+
+        Returns:
+            False when the loop has ended: then it never runs.
+        """
+        # What is scheduled from a thread runs with the thread's context, in which no event loop can be found.
+        return self.call(lambda: _start(self._loop, body, name))
 
 
 class Waker(Later):

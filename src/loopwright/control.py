@@ -590,7 +590,7 @@ class RunControl:
         """The consumer is gone: clean up in the run's own event loop, if it still runs."""
         if self._done or self._later is None or self._detached is not None:
             return
-        if not self._later.call(lambda: spawn(self._close_abandoned, "loopwright abandoned run")):
+        if not self._later.spawn(self._close_abandoned, "loopwright abandoned run"):
             _going.discard(self)
 
     async def _close_abandoned(self) -> None:

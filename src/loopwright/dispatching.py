@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 from anyio.lowlevel import current_token
 
-from ._backend import Later, Waker, spawn
+from ._backend import Later, Waker
 from .actions import Action, Approve, Cancel, Deny, FollowUp, Reset, Steer, Submit
 from .control import RunControl
 from .engine import EngineState
@@ -123,9 +123,12 @@ class Engine:
         woken = anyio.Event()
 
         def wake() -> None:
-            waker.call(woken.set)
+            woken.set()  # the event of that moment: another may wait by now than when a thread asked
 
-        self._watchers.append(wake)
+        def wake_soon() -> None:
+            waker.call(wake)
+
+        self._watchers.append(wake_soon)
         try:
             last: EngineState | None = None
             while True:
@@ -140,7 +143,7 @@ class Engine:
                 if self.state is last and not self._closed:
                     await woken.wait()
         finally:
-            self._watchers.remove(wake)
+            self._watchers.remove(wake_soon)
 
     # ------------------------------------------------------------ told by a person
 
@@ -289,7 +292,7 @@ class Engine:
             self.changed()
 
         assert self._loop is not None
-        self._loop.call(lambda: spawn(go, "loopwright engine run"))
+        self._loop.spawn(go, "loopwright engine run")
 
     def _begun(
         self,
