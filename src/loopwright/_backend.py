@@ -62,7 +62,6 @@ class Later:
             return False
         return True
 
-
     def spawn(self, body: Callable[[], Coroutine[Any, Any, None]], name: str) -> bool:
         """Like the function `spawn`, in the loop where it was made, and from wherever it is called.
 

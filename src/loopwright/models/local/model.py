@@ -212,6 +212,8 @@ class LocalModel:
                 codec=ChatCodec(),
                 base_url=worker.base_url,
                 auth=bearer(worker.key),
+                # It closes connections that idle for a moment, at times while the next request is on its way.
+                headers={"connection": "close"},
                 capabilities=self.capabilities,
             )
             self._http = worker, model
