@@ -18,6 +18,7 @@ from typing import Any
 
 import anyio
 from anyio import CancelScope, move_on_after
+from anyio.lowlevel import checkpoint
 
 from .._backend import Waker, spawn
 from ..events import (
@@ -90,6 +91,8 @@ class _CallRun:
 
     async def send(self, value: Any) -> None:
         """Progress, waiting while the buffer is full."""
+        # A tool that does nothing but send would otherwise never notice that it was cancelled.
+        await checkpoint()
         if self.result is None and not self.ended:
             await self.batch.send_progress(self, value)
 
@@ -177,6 +180,8 @@ class ToolBatch:
                 self._launch(self._launching)
             if self._out:
                 return self._out.popleft()
+            # Results that wait in the inbox are kept by `close`; progress could go on for ever.
+            self._waits.signal.raise_if_aborted()
             if self._running < self._cap and self._next_start < len(self._runs):
                 self._announce()
             elif self._inbox:
