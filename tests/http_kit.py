@@ -177,12 +177,16 @@ class LineCodec:
     """A wire without anything to it."""
 
     api = "lines"
+    streams_json = False
 
     def path(self, model: Any, *, stream: bool) -> str:
         return "/lines" if stream else "/whole"
 
     def encode(self, model: Any, request: ModelRequest, *, stream: bool) -> bytes:
         return request.context.system.encode() if request.context.system else b"ask"
+
+    def warnings(self, model: Any, request: ModelRequest) -> tuple[str, ...]:
+        return ("no seed",) if request.settings.seed is not None else ()
 
     def decode(self, model: Any, body: bytes) -> AssistantMessage:
         return AssistantMessage((TextPart(body.decode()),), model="m")

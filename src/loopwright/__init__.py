@@ -49,7 +49,7 @@ from .messages import (
     UserMessage,
 )
 from .models import register_scheme, register_vendor, resolve_model
-from .models.base import Capabilities, LanguageModel, ModelInfo, ModelRequest, ModelSettings
+from .models.base import Capabilities, LanguageModel, ModelInfo, ModelRequest, ModelSettings, ResponseSchema
 from .models.http import Timeouts
 from .models.retry import RetryingModel, RetryPolicy
 from .models.vendors import OpenAICompatible, Vendor
@@ -123,6 +123,7 @@ __all__ = [
     "ReasoningPart",
     "RepeatedToolCall",
     "Reset",
+    "ResponseSchema",
     "RetryCall",
     "RetryPolicy",
     "RetryingModel",

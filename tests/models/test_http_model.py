@@ -109,6 +109,22 @@ async def test_headers_of_model_auth_and_settings(wire: Wire) -> None:
         assert first["accept-encoding"] == "identity"
 
 
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+@pytest.mark.parametrize("ask", ["generate", "stream"])
+async def test_what_a_wire_has_no_place_for_is_told_on_the_answer(wire: Wire, ask: str, kind: str) -> None:
+    async def handler(exchange: Exchange) -> None:
+        await exchange.begin(content_type=kind)
+        await exchange.chunk(b"END\n")
+        await exchange.end()
+
+    async with serve(handler) as server:
+        model = model_at(server.url, wire)
+        answer = await getattr(model, ask)(replace(REQUEST, settings=ModelSettings(seed=1)))
+        if ask == "stream":
+            answer = await answer.result()
+        assert answer.warnings == ("no seed",)
+
+
 @pytest.mark.parametrize("key", ["sk-hush\nmore", "sk-hush’s"], ids=["line-break", "quote"])
 async def test_bad_key_is_refused_without_showing_it(wire: Wire, key: str) -> None:
     async with serve(answering(b"END\n")) as server:

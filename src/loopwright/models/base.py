@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from ..events import ModelEvent
 from ..messages import AssistantMessage, Message
@@ -22,6 +22,7 @@ __all__ = [
     "ModelSettings",
     "ModelStream",
     "RequestContext",
+    "ResponseSchema",
     "StreamOptions",
     "ToolChoice",
     "ToolDeclaration",
@@ -110,6 +111,23 @@ ToolChoice: TypeAlias = str
 
 
 @dataclass(frozen=True, slots=True)
+class ResponseSchema:
+    """The JSON schema that an answer must follow, in the same words for all wires.
+
+    Attributes:
+        schema: The JSON schema.
+        name: Names it: letters, digits, underscores and hyphens, up to 64.
+        description: What it is for, told to the model where the wire can.
+        strict: Whether the provider shall hold the model to it without exception, where it can.
+    """
+
+    schema: Mapping[str, Any]
+    name: str = "answer"
+    description: str | None = None
+    strict: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSettings:
     """How a model should answer. None leaves it to the provider.
 
@@ -123,9 +141,12 @@ class ModelSettings:
         presence_penalty: Discourages what was said already.
         frequency_penalty: Discourages what was said often.
         reasoning_effort: Like `low`, `medium`, `high`.
+        reasoning_budget: How many tokens the model may reason for.
         tool_choice: `auto`, `none`, `required`, or the name of the tool to call.
         parallel_tool_calls: Whether one answer may ask for several calls.
-        response_format: Wire-level constraint of the answer, as the provider's own JSON.
+        response_format: What form the answer must have: a schema, or the provider's own JSON.
+        service_tier: The provider's name of how fast and at which price the request is served.
+        cache: Whether marks for prompt caching are set where a wire needs such; None is `auto`.
         extra_body: Members merged into the request body.
         extra_headers: HTTP headers to add.
     """
@@ -139,9 +160,12 @@ class ModelSettings:
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     reasoning_effort: str | None = None
+    reasoning_budget: int | None = None
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
-    response_format: Mapping[str, Any] | None = None
+    response_format: ResponseSchema | Mapping[str, Any] | None = None
+    service_tier: str | None = None
+    cache: Literal["auto", "off"] | None = None
     extra_body: Mapping[str, Any] | None = None
     extra_headers: Mapping[str, str] | None = field(default=None, repr=False)
 

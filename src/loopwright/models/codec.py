@@ -54,6 +54,11 @@ class Codec(Protocol):
         """Its name, like `openai-chat`."""
         ...
 
+    @property
+    def streams_json(self) -> bool:
+        """Whether a streamed answer may come as `application/json`, for the decoder to read; mostly not."""
+        ...
+
     def path(self, model: ModelIdentity, *, stream: bool) -> str:
         """The path below the base URL, like `/chat/completions`."""
         ...
@@ -64,6 +69,10 @@ class Codec(Protocol):
         Raises:
             InvalidContentError: The messages hold something that this wire cannot carry.
         """
+        ...
+
+    def warnings(self, model: ModelIdentity, request: ModelRequest) -> tuple[str, ...]:
+        """What of the request's settings this wire has no place for, one sentence each; mostly none."""
         ...
 
     def decode(self, model: ModelIdentity, body: bytes) -> AssistantMessage:

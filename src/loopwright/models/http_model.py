@@ -99,8 +99,8 @@ class HTTPModel:
         """
         response = await self._post(request, stream=False)
         if "event-stream" in _kind(response):  # a server that only streams
-            return await HTTPStream(response, self._codec.decoder(self), self._clock).result()
-        return await self._read_whole(response)
+            return await self._stream_of(response, request).result()
+        return self._warned(await self._read_whole(response), request)
 
     async def stream(self, request: ModelRequest) -> HTTPStream:
         """Ask, and get the answer as it comes.
@@ -109,10 +109,18 @@ class HTTPModel:
             ModelError: The provider refused before the answer began.
         """
         response = await self._post(request, stream=True)
-        stream = HTTPStream(response, self._codec.decoder(self), self._clock)
-        if "json" in _kind(response):  # a server that does not stream
-            stream.end_with(await self._read_whole(response))
+        stream = self._stream_of(response, request)
+        if "json" in _kind(response) and not self._codec.streams_json:  # a server that does not stream
+            stream.end_with(self._warned(await self._read_whole(response), request))
         return stream
+
+    def _stream_of(self, response: HTTPResponse, request: ModelRequest) -> HTTPStream:
+        warnings = self._codec.warnings(self, request)
+        return HTTPStream(response, self._codec.decoder(self), self._clock, warnings)
+
+    def _warned(self, message: AssistantMessage, request: ModelRequest) -> AssistantMessage:
+        warnings = self._codec.warnings(self, request)
+        return replace(message, warnings=(*message.warnings, *warnings)) if warnings else message
 
     async def _post(self, request: ModelRequest, *, stream: bool) -> HTTPResponse:
         """Send the request, and get an answer that may be one of a model."""

@@ -41,16 +41,25 @@ class HTTPStream:
         "_reading",
         "_ready",
         "_response",
+        "_warnings",
     )
 
-    def __init__(self, response: HTTPResponse, decoder: StreamDecoder, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        response: HTTPResponse,
+        decoder: StreamDecoder,
+        clock: Callable[[], float],
+        warnings: tuple[str, ...] = (),
+    ) -> None:
         """Read an answer.
 
         Args:
             response: Where its bytes come from; closed here.
             decoder: Reads them.
             clock: Tells the time of the answer, in seconds since the epoch.
+            warnings: What could not be asked as wanted, for the answer to tell.
         """
+        self._warnings = warnings
         self._closed = False
         self._response = response
         self._decoder = decoder
@@ -136,7 +145,8 @@ class HTTPStream:
 
     def _take(self, events: list[ModelEvent]) -> None:
         if events and isinstance(last := events[-1], ResponseDone | ResponseError):
-            last.message = self._message = replace(last.message, created_at=self._clock())
+            warnings = (*last.message.warnings, *self._warnings)
+            last.message = self._message = replace(last.message, created_at=self._clock(), warnings=warnings)
             self._last = events.pop()
         self._ready.extend(events)
 

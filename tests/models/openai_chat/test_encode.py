@@ -24,7 +24,14 @@ from loopwright.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from loopwright.models.base import ModelInfo, ModelRequest, ModelSettings, RequestContext, ToolDeclaration
+from loopwright.models.base import (
+    ModelInfo,
+    ModelRequest,
+    ModelSettings,
+    RequestContext,
+    ResponseSchema,
+    ToolDeclaration,
+)
 from loopwright.models.openai_chat import ChatCodec, ChatQuirks
 from loopwright.models.openai_chat import encode as encode_module
 
@@ -105,6 +112,28 @@ def test_all_settings():
         "response_format": {"type": "json_object"},
         "n": 2,
     }
+
+
+def test_schema_tier_and_what_has_no_place():
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    body = body_of(UserMessage("Hi"), response_format=ResponseSchema(schema), service_tier="flex", reasoning_budget=9)
+    assert body["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "schema": schema, "strict": True},
+    }
+    assert body["service_tier"] == "flex"
+    assert "reasoning_budget" not in body
+    named = ResponseSchema(schema, "verdict", "What to do.", strict=False)
+    assert body_of(UserMessage("Hi"), response_format=named)["response_format"]["json_schema"] == {
+        "name": "verdict",
+        "description": "What to do.",
+        "schema": schema,
+        "strict": False,
+    }
+    request = ModelRequest(RequestContext([]), ModelSettings(reasoning_budget=9))
+    (warning,) = ChatCodec().warnings(MODEL, request)
+    assert "reasoning_budget" in warning
+    assert ChatCodec().warnings(MODEL, ModelRequest(RequestContext([]), ModelSettings(seed=1))) == ()
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required"])

@@ -10,7 +10,7 @@ from ..base import ModelIdentity, ModelRequest
 from ..codec import StreamDecoder
 from ..http_errors import http_error, response_error
 from ..json_shapes import is_array, is_object
-from .encode import encode_request
+from .encode import encode_request, settings_warnings
 from .message import API, Completion
 from .quirks import ChatQuirks
 from .stream import ChatStreamDecoder, parse_json
@@ -36,6 +36,11 @@ class ChatCodec:
         """`openai-chat`."""
         return API
 
+    @property
+    def streams_json(self) -> bool:
+        """No: where JSON comes in place of a stream, it is a whole answer."""
+        return False
+
     def path(self, model: ModelIdentity, *, stream: bool) -> str:  # noqa: ARG002  (other wires need both)
         """`/chat/completions`."""
         return "/chat/completions"
@@ -47,6 +52,10 @@ class ChatCodec:
             InvalidContentError: The messages hold something that this wire cannot carry.
         """
         return encode_request(model, request, self.quirks, stream=stream)
+
+    def warnings(self, model: ModelIdentity, request: ModelRequest) -> tuple[str, ...]:  # noqa: ARG002
+        """What of the settings Chat Completions has no place for."""
+        return settings_warnings(request.settings)
 
     def decode(self, model: ModelIdentity, body: bytes) -> AssistantMessage:
         """Read the body of an answer that was not streamed.

@@ -8,12 +8,12 @@ from typing import Any
 from pydantic_core import to_json
 
 from ...messages import ApprovalMessage, AssistantMessage, FilePart, ImagePart, Message, ToolResultMessage, UserMessage
-from ..base import ModelIdentity, ModelRequest, ModelSettings, ToolDeclaration
+from ..base import ModelIdentity, ModelRequest, ModelSettings, ResponseSchema, ToolDeclaration
 from .assistant import assistant_message
 from .media import user_part
 from .quirks import ChatQuirks
 
-__all__ = ["encode_request"]
+__all__ = ["encode_request", "settings_warnings"]
 
 _SAMPLING = (
     ("temperature", "temperature"),
@@ -24,7 +24,7 @@ _SAMPLING = (
     ("presence_penalty", "presence_penalty"),
     ("frequency_penalty", "frequency_penalty"),
     ("reasoning_effort", "reasoning_effort"),
-    ("response_format", "response_format"),
+    ("service_tier", "service_tier"),
 )
 _FOLLOWS = "(Its images and files follow in the next user message.)"
 
@@ -198,7 +198,25 @@ def _settings_raw(settings: ModelSettings, quirks: ChatQuirks) -> dict[str, byte
     raw = {name: to_json(value) for name, value in values.items() if value is not None}
     if settings.max_output_tokens is not None:
         raw[quirks.max_tokens_field] = to_json(settings.max_output_tokens)
+    if settings.response_format is not None:
+        raw["response_format"] = to_json(_response_format(settings.response_format))
     return raw
+
+
+def _response_format(given: ResponseSchema | Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(given, ResponseSchema):
+        return given
+    schema: dict[str, Any] = {"name": given.name, "schema": given.schema, "strict": given.strict}
+    if given.description:
+        schema["description"] = given.description
+    return {"type": "json_schema", "json_schema": schema}
+
+
+def settings_warnings(settings: ModelSettings) -> tuple[str, ...]:
+    """What has no place on this wire."""
+    if settings.reasoning_budget is None:
+        return ()
+    return ("reasoning_budget was left out: Chat Completions has no such setting; use reasoning_effort.",)
 
 
 def _tool_settings_raw(settings: ModelSettings) -> dict[str, bytes]:
