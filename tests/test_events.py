@@ -38,6 +38,7 @@ def test_text_reasoning_and_tool_input_are_the_same_objects_in_both_vocabularies
         *(f"{kind}{end}" for kind in ("Text", "Reasoning", "ToolInput") for end in ("Start", "Delta", "End")),
         "Source",
         "File",
+        "StepReset",
     }
 
 

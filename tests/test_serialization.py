@@ -96,7 +96,7 @@ def built(cls: type, **fields: Any) -> st.SearchStrategy[Any]:
             ("bool", st.booleans()),
             ("int", st.integers(0, 100)),
             ("float | None", times),
-            ('Literal["steering', st.sampled_from(["steering", "follow-up"])),
+            ("Literal['steering", st.sampled_from(["steering", "follow-up"])),
             ("Usage", st.none() | usages),
             ("str | None", maybe_text),
             ("str", text),
