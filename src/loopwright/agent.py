@@ -4,46 +4,40 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, ParamSpec, get_args, get_origin, overload
+from typing import Any, ClassVar, Generic, get_args, get_origin, overload
 
 import anyio
 from anyio.lowlevel import current_token
 from typing_extensions import TypeVar, Unpack
 
 from .actions import Action
-from .asking import Proceed
 from .assembly import begin_run
-from .control import RunControl
 from .defaults import RunDefaults, conditions_of, model_of, secret_of, tools_of
 from .dispatching import Engine
+from .driving import RunDriver
 from .engine import EngineState
-from .errors import InvalidArgumentError, Partial
+from .errors import InvalidArgumentError
+from .hooks import AgentHooks
 from .lifecycle import AgentEvent
 from .loop.options import Content
-from .messages import AssistantMessage, Message, ToolApprovalResponsePart, ToolCallPart
-from .models.base import LanguageModel, ModelRequest, ModelSettings, ModelStream
+from .messages import Message
+from .models.base import LanguageModel, ModelSettings
 from .models.retry import RetryPolicy
-from .planning import FailedCall, RetryCall
-from .results import GenerateResult, StepResult
+from .results import GenerateResult
 from .run import EventsHandle, EventsRun, Run, StreamHandle
 from .settings import (
     NOT_GIVEN,
     SETTING_NAMES,
     AgentSettings,
     AgentTool,
-    CallContext,
     CallOptions,
-    CallSettings,
     NotGiven,
-    StepContext,
-    StepSettings,
     resolve,
 )
 from .stopping import StepCountIs, StopCondition
 from .telemetry.integration import TelemetrySettings
-from .tools.approval import ApprovalDecision, ApprovalLedger, InMemoryApprovalLedger, PendingApproval
+from .tools.approval import ApprovalLedger, InMemoryApprovalLedger
 from .tools.base import Tool
-from .tools.context import ToolContext
 from .tools.decorator import collect_tools
 from .tools.policy import ToolExecutionPolicy
 
@@ -68,22 +62,15 @@ _DEFAULTS: dict[str, Any] = {
 }
 _POLICY_SHORTHANDS = ("max_parallel_tool_calls", "max_tool_calls_per_step", "cancel_grace")
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-def _does_nothing(hook: Callable[P, R]) -> Callable[P, R]:
-    """Mark a hook's own version, so that a run need not await what nobody overrode."""
-    hook.does_nothing = True  # type: ignore[attr-defined]  # a function may carry attributes
-    return hook
-
-
-class ToolLoopAgent(Generic[C, O]):
+class ToolLoopAgent(AgentHooks[C, O], Generic[C, O]):
     """Base of all agents: runs the model and its tools until the model is done.
 
     Subclass it; one class is one agent, one instance serves many runs at once. `C` is the type of the run's context
     object (None where there is none), `O` the output type. Tools are decorated methods, inherited and overridden like
     any method, and whatever `tools` lists.
+
+    Hooks are methods: override what you need of those that `AgentHooks` has.
 
     Each setting may stand in four places; the first that gives it wins: an argument of the call, an argument of the
     constructor, `settings=AgentSettings(...)`, an attribute of the class. `model`, `instructions` and `tools` must be
@@ -236,100 +223,6 @@ class ToolLoopAgent(Generic[C, O]):
         return (
             f"<{type(self).__name__} model={self._defaults.model.provider}:{self._defaults.model.name} tools={tools}>"
         )
-
-    # ------------------------------------------------------------ hooks: override what you need
-
-    @_does_nothing
-    async def prepare_call(self, call: CallContext[C]) -> CallSettings | None:
-        """Called once, before the run begins. What it returns holds for the whole run."""
-
-    @_does_nothing
-    async def prepare_step(self, step: StepContext[C]) -> StepSettings | None:
-        """Called before each model request. What it returns holds for this one step, but a `context` for later ones."""
-
-    @_does_nothing
-    async def wrap_model_call(self, request: ModelRequest, proceed: Proceed) -> ModelStream | AssistantMessage:
-        """Stands around each model call: may change the request, or answer in the model's place.
-
-        Args:
-            request: What is asked.
-            proceed: Asks the model, with its retries: `await proceed()`, or `await proceed(other_request)`.
-
-        Returns:
-            What `proceed` gave, another stream, or a whole answer.
-        """
-        return await proceed(request)
-
-    @_does_nothing
-    async def repair_tool_call(self, failed: FailedCall) -> ToolCallPart | None:
-        """A call names no tool, or its arguments do not fit. Asked once for each such call.
-
-        Returns:
-            A call that is run instead, also of another tool; None lets the model be told what is wrong.
-        """
-
-    @_does_nothing
-    async def approve(self, call: ToolCallPart, ctx: ToolContext[C]) -> ApprovalDecision:
-        """Asked before any call runs.
-
-        Returns:
-            `approve`, `deny` or `Denial(reason)`, `ask` (a person); None leaves it to the tool's `needs_approval`.
-        """
-
-    @_does_nothing
-    async def on_approval_request(
-        self, pending: PendingApproval, ctx: ToolContext[C]
-    ) -> ToolApprovalResponsePart | None:
-        """A call waits for a person. Here one may be asked at once.
-
-        Returns:
-            `pending.approve()` or `pending.deny(reason)`; None ends the run, to be resumed with an answer.
-        """
-
-    @_does_nothing
-    async def wrap_tool_call(
-        self,
-        ctx: ToolContext[C],
-        arguments: dict[str, Any],  # noqa: ARG002  # for overriders
-        proceed: Callable[..., Awaitable[Any]],
-    ) -> Any:
-        """Stands around each tool's run: may change the arguments, or give a result in its place.
-
-        Args:
-            ctx: Tells which call and which tool.
-            arguments: The validated values by parameter.
-            proceed: Runs the tool: `await proceed()`, or `await proceed(other_arguments)`.
-        """
-        del ctx
-        return await proceed()
-
-    @_does_nothing
-    async def on_tool_error(self, ctx: ToolContext[C], error: Exception) -> str | RetryCall | None:
-        """A tool raised.
-
-        Returns:
-            None to tell the model the error, text to tell it that instead, `RetryCall()` to run the call again
-            (`ctx.attempt` counts). Raising ends the run with what is raised.
-        """
-
-    async def on_start(self, run: RunControl) -> None:
-        """A run begins; nothing was sent yet."""
-
-    @_does_nothing
-    async def on_step_start(self, step: StepContext[C]) -> None:
-        """A step begins: the request is about to be made."""
-
-    async def on_step_finish(self, step: StepResult) -> None:
-        """A step is complete, its tool results included. An exception ends the run, which keeps the step."""
-
-    async def on_finish(self, result: GenerateResult[O]) -> None:
-        """The run ended well. Exactly one of `on_finish`, `on_abort` and `on_error` is called for each run."""
-
-    async def on_abort(self, partial: Partial) -> None:
-        """The run was cancelled."""
-
-    async def on_error(self, error: Exception) -> None:
-        """The run failed."""
 
     # ------------------------------------------------------------ running
 
@@ -525,12 +418,12 @@ class ToolLoopAgent(Generic[C, O]):
 
     # ------------------------------------------------------------ how a run is put together
 
-    def _begin(self, prompt: Content | None, context: Any, call: CallOptions, *, streaming: bool) -> RunControl:
+    def _begin(self, prompt: Content | None, context: Any, call: CallOptions, *, streaming: bool) -> RunDriver:
         return begin_run(
             self, self._defaults, prompt, context=context, call=call, streaming=streaming, watcher=self._engine
         )
 
-    def _begin_for_engine(self, prompt: Any, messages: list[Message], context: Any) -> RunControl:
+    def _begin_for_engine(self, prompt: Any, messages: list[Message], context: Any) -> RunDriver:
         return self._begin(prompt, context, {"messages": messages}, streaming=True)
 
 

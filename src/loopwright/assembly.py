@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from .asking import Asking, ModelHook
-from .control import RunControl, RunHooks, Watcher
 from .defaults import RunDefaults
+from .driving import RunDriver, RunHooks, Watcher
 from .errors import InvalidArgumentError, InvalidInputError
 from .lifecycle import Started
 from .loop.calls import BatchContext, ResumedCalls
@@ -26,10 +26,10 @@ from .signals import AbortSignal
 from .telemetry.integration import TelemetryEvent, emitter_of
 from .tools.answers import AnsweredCall, OpenStep, read_open_step
 
-__all__ = ["AgentHooks", "begin_run"]
+__all__ = ["RunnableAgent", "begin_run"]
 
 
-class AgentHooks(RunHooks, CallHooks, PreparingHooks, ModelHook, Protocol):
+class RunnableAgent(RunHooks, CallHooks, PreparingHooks, ModelHook, Protocol):
     """The hooks of an agent."""
 
 
@@ -37,7 +37,7 @@ _CALL_OPTIONS = frozenset(CallOptions.__annotations__)
 
 
 def begin_run(
-    agent: AgentHooks,
+    agent: RunnableAgent,
     defaults: RunDefaults,
     prompt: Content | None,
     *,
@@ -45,7 +45,7 @@ def begin_run(
     call: CallOptions,
     streaming: bool,
     watcher: Watcher | None = None,
-) -> RunControl:
+) -> RunDriver:
     """Make a run; nothing happens before it is pulled.
 
     Raises:
@@ -61,7 +61,7 @@ def begin_run(
     history = _history_of(call)
     signal = AbortSignal.any(call["signal"]) if "signal" in call else AbortSignal()
     run_id = call.get("run_id") or uuid4().hex
-    control = RunControl(
+    control = RunDriver(
         agent,
         settled.stop_when,
         signal,
@@ -119,7 +119,7 @@ def _history_of(call: CallOptions) -> list[Message]:
     return history
 
 
-def _pause_if_open(control: RunControl, settled: RunDefaults, open_step: OpenStep | None) -> None:
+def _pause_if_open(control: RunDriver, settled: RunDefaults, open_step: OpenStep | None) -> None:
     """A run without a prompt whose history waits for someone does nothing but say so."""
     if open_step is None:
         return

@@ -16,7 +16,7 @@ from anyio.lowlevel import current_token
 
 from ._backend import Later, Waker
 from .actions import Action, Approve, Cancel, Deny, FollowUp, Reset, Steer, Submit
-from .control import RunControl
+from .driving import RunDriver
 from .engine import EngineState
 from .errors import LoopwrightError, RunError
 from .messages import ApprovalMessage, Message, ToolApprovalResponsePart
@@ -25,7 +25,7 @@ from .tools.approval import PendingApproval, approvals
 
 __all__ = ["Engine"]
 
-BeginRun = Callable[[Any, "list[Message]", Any], RunControl]
+BeginRun = Callable[[Any, "list[Message]", Any], RunDriver]
 """Makes a run from a prompt, messages and a context."""
 
 
@@ -35,12 +35,12 @@ class Engine:
     def __init__(self, begin: BeginRun) -> None:
         self._begin = begin
         self._lock = threading.RLock()
-        self._in_flight: dict[int, RunControl] = {}
+        self._in_flight: dict[int, RunDriver] = {}
         self._watchers: list[Callable[[], None]] = []
         self._total_steps = 0
         self._loop: Later | None = None
         self._shown = EngineState()
-        self._latest: RunControl | None = None
+        self._latest: RunDriver | None = None
         self._closed = False
         self._clear()
 
@@ -50,13 +50,13 @@ class Engine:
         self._answers: dict[str, ToolApprovalResponsePart] = {}
         self._context: Any = None
         self._problem: str | None = None
-        self._run: RunControl | None = None
+        self._run: RunDriver | None = None
         self._job = object()
         self._starting = False
 
     # ------------------------------------------------------------ told by runs
 
-    def run_begins(self, run: RunControl) -> None:
+    def run_begins(self, run: RunDriver) -> None:
         """A run on this agent begins."""
         with self._lock:
             self._loop = Later()
@@ -64,7 +64,7 @@ class Engine:
             self._latest = run
         self.changed()
 
-    def run_ends(self, run: RunControl) -> None:
+    def run_ends(self, run: RunDriver) -> None:
         """A run on this agent ended."""
         with self._lock:
             self._in_flight.pop(id(run), None)
@@ -300,7 +300,7 @@ class Engine:
         prompt: Any,
         answers: tuple[ToolApprovalResponsePart, ...],
         waited: tuple[PendingApproval, ...],
-    ) -> RunControl | None:
+    ) -> RunDriver | None:
         """The run of a job, unless another took its place in the meantime."""
         with self._lock:
             if self._job is not job or self._closed:
@@ -319,7 +319,7 @@ class Engine:
             self._run = self._latest = run
             return run
 
-    async def _read(self, run: RunControl, job: object, waited: tuple[PendingApproval, ...]) -> None:
+    async def _read(self, run: RunDriver, job: object, waited: tuple[PendingApproval, ...]) -> None:
         try:
             while True:
                 await run.next_part()
@@ -338,7 +338,7 @@ class Engine:
             self._pending = run.pending_approvals
 
 
-def _applied_nothing(run: RunControl) -> bool:
+def _applied_nothing(run: RunDriver) -> bool:
     """Whether a run ended before it applied the answers that it began with: they may be given again."""
     messages = run.messages
     return bool(messages) and isinstance(messages[-1], ApprovalMessage)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from .asking import Asking
-from .control import RunControl
 from .defaults import RunDefaults, conditions_of, model_of, tools_of
+from .driving import RunDriver
 from .errors import InvalidArgumentError
 from .loop.checks import check_content
 from .loop.options import Content, RequestUpdate
@@ -33,7 +33,7 @@ class Preparation:
     """Settles what a run asks, step by step."""
 
     def __init__(
-        self, agent: PreparingHooks, settled: RunDefaults, control: RunControl, asking: Asking, prompt: Content | None
+        self, agent: PreparingHooks, settled: RunDefaults, control: RunDriver, asking: Asking, prompt: Content | None
     ) -> None:
         self._agent = agent
         self._settled = settled

@@ -7,7 +7,7 @@ from typing import Any, Generic, Self
 
 from typing_extensions import TypeVar
 
-from .control import RunControl
+from .driving import RunDriver
 from .engine import EngineState
 from .errors import Partial
 from .events import StreamPart, TextDelta
@@ -32,7 +32,7 @@ class Run(Generic[O]):
 
     __slots__ = ("__weakref__", "_control")
 
-    def __init__(self, control: RunControl) -> None:
+    def __init__(self, control: RunDriver) -> None:
         self._control = control
 
     def __aiter__(self) -> Self:
@@ -196,7 +196,7 @@ class EventsRun(Run[O]):
 
     __slots__ = ()
 
-    def __init__(self, control: RunControl) -> None:
+    def __init__(self, control: RunDriver) -> None:
         super().__init__(control)
         control.narrate()
 
