@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```(?P<info>[^\n`]+)\n(?P<source>.*?)^```$", re.MULTILINE | re.DOTALL)
 # What both GitHub and the documentation's Markdown take for the beginning of a block; others swallow what follows.
-INFO = re.compile(r'python( data-run="no")?|bash|text|json|toml')
+INFO = re.compile(r'python( data-run="no")?|bash|text|json|toml|mermaid')
 
 
 class Block(NamedTuple):

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import tomllib
 from dataclasses import fields
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import pytest
 
 import loopwright
+from loopwright import actions, stopping
+from loopwright.engine import EngineState
+from loopwright.errors import ApprovalError
 from loopwright.events import StreamPart
+from loopwright.hooks import AgentHooks
+from loopwright.lifecycle import AgentEvent, TelemetryOnly
 from loopwright.models.local import CATALOG
 from loopwright.models.local.catalog import DEFAULT
+from loopwright.models.retry import RetryPolicy
 from loopwright.models.vendors import VENDORS
-from loopwright.settings import StepSettings
+from loopwright.run import Run
+from loopwright.settings import AgentSettings, CallOptions, CallSettings, StepSettings
+from loopwright.telemetry import TelemetrySettings
 from loopwright.tools.options import FunctionToolOptions
+from loopwright.tools.policy import ToolExecutionPolicy
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -54,6 +64,16 @@ def first_column(text: str, heading: str) -> list[str]:
     _, _, table = text.partition(f"| {heading} |")
     rows, _, _ = table.partition("\n\n")
     return [name for row in table_rows(rows) for name in re.findall(r"`([^`]+)`", row[0])]
+
+
+def public_names(kind: type) -> set[str]:
+    return {name for name in vars(kind) if not name.startswith("_")}
+
+
+def written(kind: Any) -> str:
+    """A call of a class, with the names of its fields."""
+    names = [field.name for field in fields(kind)]
+    return f"{kind.__name__}({', '.join(names)})" if names else kind.__name__
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/getting-started.md"])
@@ -115,14 +135,93 @@ def test_decisions_are_numbered_dated_and_indexed() -> None:
 def test_the_table_of_stream_parts_is_complete() -> None:
     told = first_column(read("docs/concepts/events.md"), "part")
     parts = {part.__dataclass_fields__["type"].default for part in get_args(StreamPart)}
-    assert len(told) == len(set(told))
-    assert parts - set(told) <= {"tool-approval-request"}  # a part that no run tells yet
-    assert set(told) <= parts
+    assert sorted(told) == sorted(parts)
 
 
-def test_the_table_of_step_settings_is_complete() -> None:
-    told = first_column(read("docs/concepts/loop.md"), "`StepSettings`")
-    assert sorted(told) == sorted(field.name for field in fields(StepSettings))
+def test_the_table_of_lifecycle_events_is_complete() -> None:
+    told = first_column(read("docs/concepts/observing.md"), "event")
+    events = [*get_args(AgentEvent), *get_args(TelemetryOnly)]
+    assert sorted(told) == sorted(event.__dataclass_fields__["type"].default for event in events)
+
+
+@pytest.mark.parametrize(
+    ("page", "kind"),
+    [
+        ("loop", StepSettings),
+        ("tools", ToolExecutionPolicy),
+        ("models", RetryPolicy),
+        ("observing", TelemetrySettings),
+        ("engine", EngineState),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_tables_of_fields_are_complete(page: str, kind: Any) -> None:
+    told = first_column(read(f"docs/concepts/{page}.md"), f"`{kind.__name__}`")
+    assert sorted(told) == sorted(field.name for field in fields(kind))
+
+
+@pytest.mark.parametrize(("page", "kind"), [("tools", ToolExecutionPolicy), ("models", RetryPolicy)])
+def test_defaults_in_tables_are_those_of_the_code(page: str, kind: Any) -> None:
+    _, _, table = read(f"docs/concepts/{page}.md").partition(f"| `{kind.__name__}` |")
+    rows = table_rows(table.partition("\n\n")[0])
+    told = {row[0].strip("`"): row[1] for row in rows if row[0].startswith("`")}
+    words = {"None": "none", "{}": "none", "False": "no"}
+    values = {field.name: str(getattr(kind(), field.name)).removesuffix(".0") for field in fields(kind)}
+    assert told == {name: words.get(value, value) for name, value in values.items()}
+
+
+OF_AN_OUTPUT_TYPE = {"output_mode", "output_retries", "final_output_step", "partial_outputs", "elements"}
+"""What only an output that is more than text has."""
+
+
+def test_the_table_of_settings_is_complete() -> None:
+    _, _, table = read("docs/concepts/settings-and-hooks.md").partition("| setting |")
+    rows = [row for row in table_rows("| setting |" + table.partition("\n\n")[0]) if row[0].startswith("`")]
+    places = [
+        {field.name for field in fields(AgentSettings)} - OF_AN_OUTPUT_TYPE,
+        set(CallOptions.__annotations__) | {"context"},
+        {field.name for field in fields(CallSettings)},
+        {field.name for field in fields(StepSettings)},
+    ]
+    for column, names in enumerate(places, 1):
+        told = [name for row in rows for name in re.findall(r"`([^`]+)`", row[0]) if row[column] == "yes"]
+        assert sorted(told) == sorted(names)
+        assert {row[column] for row in rows} <= {"yes", ""}
+
+
+def test_the_table_of_hooks_is_complete() -> None:
+    told = first_column(read("docs/concepts/settings-and-hooks.md"), "hook")
+    assert sorted(told) == sorted(public_names(AgentHooks))
+
+
+def test_the_table_of_a_run_is_complete() -> None:
+    told = {name.partition("(")[0] for name in first_column(read("docs/concepts/running.md"), "`Run`")}
+    assert told == public_names(Run) - OF_AN_OUTPUT_TYPE
+
+
+def test_the_table_of_actions_is_complete() -> None:
+    told = first_column(read("docs/concepts/engine.md"), "action")
+    assert sorted(told) == sorted(written(action) for action in get_args(actions.Action))
+
+
+def test_the_table_of_stop_conditions_is_complete() -> None:
+    told = {name.partition("(")[0] for name in first_column(read("docs/concepts/loop.md"), "condition")}
+    assert told == {name for name in stopping.__all__ if name[0].isupper()} - {"StopCondition"}
+
+
+def test_the_table_of_approval_errors_is_complete() -> None:
+    told = first_column(read("docs/concepts/approval.md"), "error")
+    assert sorted(told) == sorted(error.__name__ for error in ApprovalError.__subclasses__())
+
+
+def test_the_diagram_of_the_engine_is_the_one_of_its_table() -> None:
+    spec = importlib.util.spec_from_file_location("engine_diagram", ROOT / "docs" / "engine_diagram.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    page = read("docs/concepts/engine.md")
+    assert script.written(page) == page
 
 
 def test_the_table_of_tool_options_is_complete() -> None:
